@@ -1,0 +1,1 @@
+//! The shim that will be preloaded into inference processes; holds no code yet.

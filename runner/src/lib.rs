@@ -1,0 +1,1 @@
+//! Load generation, measurement, statistics, SLA verdicts and reports.

@@ -1,0 +1,2 @@
+//! The one binary users meet.
+fn main() {}

@@ -1,0 +1,1 @@
+//! The Kubernetes side: CRD, admission, controller, plan stream; holds no code yet.
