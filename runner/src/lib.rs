@@ -1,1 +1,3 @@
 //! Load generation, measurement, statistics, SLA verdicts and reports.
+
+pub mod record;

@@ -1,0 +1,34 @@
+//! What is known of one request when the plan decides about it.
+
+use crate::wire::Api;
+use std::time::Duration;
+
+/// The facts of one request. Borrowed from whoever saw it; deciding allocates nothing for a request that no rule matches.
+#[derive(Clone, Copy)]
+pub struct Facts<'a> {
+    /// Time since the plan was armed.
+    pub at: Duration,
+    /// The request's own number, where the client gave one (see [`REQUEST_NUMBER`]). Decisions then follow the
+    /// request, however connections interleave; without it they follow the order of arrival.
+    pub number: Option<u64>,
+    /// `POST`, `GET`, ...
+    pub method: &'a str,
+    /// The path without the query.
+    pub path: &'a str,
+    /// The protocol that the path belongs to.
+    pub api: Api,
+    /// The model that the body asks for.
+    pub model: Option<&'a str>,
+    /// Whether the body asks for a stream.
+    pub stream: bool,
+    /// Size of the prompt in tokens: a quarter of its characters, as no tokenizer is at hand.
+    pub prompt_tokens: u32,
+    /// A look-up of a request header by its lower-case name.
+    pub header: &'a dyn Fn(&str) -> Option<&'a str>,
+}
+
+/// The request header by which a load generator numbers its requests: a decimal number, unique in a run.
+pub const REQUEST_NUMBER: &str = "x-brownout-request";
+
+/// The response header that names the faults which fired on a request, separated by commas.
+pub const FAULT_HEADER: &str = "x-brownout-fault";

@@ -1,0 +1,75 @@
+//! What happened, line by line: the journal is the proof that a fault was real and that it ended.
+
+use serde::{Deserialize, Serialize};
+
+/// One line of `journal.jsonl`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Entry {
+    /// Seconds since the journal began, on a monotonic clock.
+    pub at: f64,
+    /// What happened.
+    #[serde(flatten)]
+    pub what: What,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum What {
+    /// The journal begins.
+    Begin {
+        /// The scenario's name.
+        scenario: String,
+        /// The seed of every decision.
+        seed: u64,
+        /// Wall-clock time in RFC 3339, for people to line up with other logs.
+        time: String,
+    },
+    /// A phase of the run begins.
+    Phase {
+        /// `warmup`, `baseline`, `fault`, `recovery`.
+        name: String,
+    },
+    /// A fault may fire from now on.
+    Armed {
+        /// The fault's name.
+        fault: String,
+        /// Its kind.
+        kind: String,
+        /// Seconds until it ends by itself, whatever happens to whoever armed it.
+        ends_in: f64,
+    },
+    /// A fault did something to a request.
+    Fired(Fired),
+    /// No fault fires any more.
+    Healed {
+        /// Why: `ended`, `asked`, `lease lost`, `replaced`, `shutdown`.
+        reason: String,
+    },
+}
+
+/// A fault did something to one request.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Fired {
+    /// The fault's name.
+    pub fault: String,
+    /// Its kind.
+    pub kind: String,
+    /// The number of the decision: what the fault, the seed and this number say is always the same.
+    pub n: u64,
+    /// The request's own number, where the client gave one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<u64>,
+    /// The request's path.
+    pub path: String,
+    /// Events, tokens or bodies that were touched.
+    pub touched: u64,
+    /// Milliseconds of waiting that the fault asked for.
+    pub asked_ms: f64,
+    /// Milliseconds of waiting that the request got.
+    pub given_ms: f64,
+    /// In words.
+    pub note: String,
+}

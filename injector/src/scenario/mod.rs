@@ -1,0 +1,171 @@
+//! A scenario file, as types. The JSON Schema and the Kubernetes resource come from these.
+
+mod load;
+mod when;
+
+pub use load::{Arrival, Load, OutputLength, PromptSource, Timeouts};
+pub use when::{When, glob};
+
+use crate::fault::Fault;
+use crate::units::TimeSpan;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The version of the file format.
+pub const API_VERSION: &str = "brownout.dev/v1alpha1";
+
+/// One experiment: what breaks, where and when, under which load, and what must hold all the same.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Scenario {
+    /// Always `brownout.dev/v1alpha1`.
+    pub api_version: ApiVersion,
+    /// Always `Scenario`.
+    pub kind: Kind,
+    /// Name and labels.
+    pub metadata: Metadata,
+    /// The experiment.
+    pub spec: Spec,
+}
+
+/// The version of the file format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum ApiVersion {
+    /// The only one so far.
+    #[serde(rename = "brownout.dev/v1alpha1")]
+    V1Alpha1,
+}
+
+/// The kind of document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Kind {
+    /// A scenario.
+    Scenario,
+}
+
+/// Name and labels, as Kubernetes has them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Metadata {
+    /// Lower-case letters, digits and dashes.
+    #[schemars(regex(pattern = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"), length(max = 253))]
+    pub name: String,
+    /// The namespace, in a cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// Labels.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// Annotations.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: BTreeMap<String, String>,
+}
+
+/// The experiment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Spec {
+    /// What happens, in a sentence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Who answers for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+    /// What a pass says about the system.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certifies: Option<String>,
+    /// Seed of every decision and of the load. The same seed gives the same decisions.
+    #[serde(default)]
+    pub seed: u64,
+    /// What is broken.
+    #[serde(default)]
+    pub target: Target,
+    /// How long each phase lasts.
+    pub phases: Phases,
+    /// The faults. Overlapping ones apply in this order.
+    #[serde(default)]
+    pub faults: Vec<FaultEntry>,
+    /// The load that measures. Without it the proxy's own measurement of real traffic is judged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load: Option<Load>,
+    /// What must hold: one line each, such as `ttft p99 < 800ms`.
+    #[serde(default)]
+    pub sla: Vec<String>,
+    /// What ends the experiment at once: one line each, such as `error rate > 50% for 10s`.
+    #[serde(default)]
+    pub abort: Vec<String>,
+}
+
+/// What is broken.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Target {
+    /// Base URL of the inference server, for runs from the command line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// Which pods, for runs in a cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selector: Option<Selector>,
+    /// Which containers of those pods.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub containers: Vec<String>,
+    /// How many of those pods.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<Mode>,
+}
+
+/// A label selector.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Selector {
+    /// Labels that a pod must have.
+    #[serde(default)]
+    pub match_labels: BTreeMap<String, String>,
+}
+
+/// How many of the selected pods are broken. Chosen by seed, and stable as pods come and go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub enum Mode {
+    /// One.
+    One,
+    /// All.
+    All,
+    /// This many.
+    Fixed(u32),
+    /// This share, in percent, rounded up.
+    Percent(#[schemars(range(min = 1, max = 100))] u32),
+}
+
+/// How long each phase lasts. Faults are armed for the fault phase, and end with it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Phases {
+    /// Load that is not measured.
+    #[serde(default)]
+    pub warmup: TimeSpan,
+    /// Load on the healthy system: what everything is compared with.
+    #[serde(default)]
+    pub baseline: TimeSpan,
+    /// Load with the faults armed. Required: a fault always has an end.
+    pub fault: TimeSpan,
+    /// Load after the faults have ended.
+    #[serde(default)]
+    pub recovery: TimeSpan,
+}
+
+/// One fault: a name, a kind with its parameters, and a trigger.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FaultEntry {
+    /// Its name in the journal, in headers and in reports; unique in the file.
+    #[schemars(regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"), length(max = 63))]
+    pub name: String,
+    /// What it does.
+    #[serde(flatten)]
+    pub fault: Fault,
+    /// When it does so; always, for the whole fault phase, where left out.
+    #[serde(default)]
+    pub when: When,
+}

@@ -1,0 +1,133 @@
+//! When a fault fires: its trigger.
+
+use crate::facts::Facts;
+use crate::plan::PROBE_PATHS;
+use crate::units::TimeSpan;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A trigger. All that is given must hold. A request that passes the matchers while the window is open is
+/// *eligible*; eligible requests are numbered from 0, and the counts below go by that number.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct When {
+    /// The share of eligible requests it fires on, from 0 to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub probability: Option<f64>,
+    /// It fires on every nth eligible request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub every: Option<u64>,
+    /// It fires at most this often.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub max_hits: Option<u64>,
+    /// It leaves the first n eligible requests alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after_calls: Option<u64>,
+    /// The window opens this long after the faults are armed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<TimeSpan>,
+    /// The window stays open this long; to the end of the fault phase where left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub r#for: Option<TimeSpan>,
+    /// The probability climbs from 0 to its value over this time, from when the window opens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ramp: Option<TimeSpan>,
+    /// The window opens again each such period.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeat: Option<TimeSpan>,
+    /// Path of the request; `*` stands for any characters. Health checks and metrics are exempt unless named here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// HTTP method.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub method: Option<String>,
+    /// Model that the request asks for; `*` stands for any characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Request headers; `*` stands for any characters.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, String>,
+    /// Only requests that ask for a stream, or only those that do not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream: Option<bool>,
+    /// Only this container (faults in the process).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container: Option<String>,
+    /// Only processes whose executable has this name (faults in the process).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process: Option<String>,
+    /// Only this rank (faults in the process).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rank: Option<u32>,
+    /// Only files with such a path (faults in the process).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+}
+
+impl When {
+    /// Whether the matchers let this request through. `own_paths` are paths that the fault itself names.
+    #[must_use]
+    pub fn matches(&self, facts: &Facts<'_>, own_paths: &[String]) -> bool {
+        let path_named = match (&self.path, own_paths) {
+            (Some(pattern), _) => glob(pattern, facts.path),
+            (None, []) => !PROBE_PATHS.contains(&facts.path),
+            (None, own) => own.iter().any(|pattern| glob(pattern, facts.path)),
+        };
+        path_named
+            && self.method.as_ref().is_none_or(|method| method.eq_ignore_ascii_case(facts.method))
+            && self.model.as_ref().is_none_or(|pattern| facts.model.is_some_and(|model| glob(pattern, model)))
+            && self.stream.is_none_or(|stream| stream == facts.stream)
+            && self
+                .headers
+                .iter()
+                .all(|(name, pattern)| (facts.header)(name).is_some_and(|value| glob(pattern, value)))
+    }
+}
+
+/// Whether `text` is as `pattern` says, where `*` stands for any characters, also none. Linear in practice, never
+/// exponential: only the last star is ever tried again.
+#[must_use]
+pub fn glob(pattern: &str, text: &str) -> bool {
+    let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
+    let (mut p, mut t, mut star) = (0, 0, None);
+    while t < text.len() {
+        if p < pattern.len() && pattern[p] == b'*' {
+            star = Some((p, t));
+            p += 1;
+        } else if p < pattern.len() && pattern[p] == text[t] {
+            p += 1;
+            t += 1;
+        } else if let Some((star_p, star_t)) = star {
+            p = star_p + 1;
+            t = star_t + 1;
+            star = Some((star_p, t));
+        } else {
+            return false;
+        }
+    }
+    pattern[p..].iter().all(|byte| *byte == b'*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::glob;
+
+    #[test]
+    fn stars_stand_for_any_characters() {
+        for (pattern, text, is) in [
+            ("/v1/*", "/v1/chat/completions", true),
+            ("*chat*", "/v1/chat/completions", true),
+            ("/v1/chat", "/v1/chat/completions", false),
+            ("*", "", true),
+            ("", "", true),
+            ("a*b*c", "axxbxxbxc", true),
+            ("a*b*c", "axxbxx", false),
+        ] {
+            assert_eq!(glob(pattern, text), is, "{pattern} on {text}");
+        }
+    }
+}

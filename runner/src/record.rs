@@ -1,0 +1,185 @@
+//! What is kept of each request: one line of `requests.jsonl`, and all that every later number is made of.
+
+use serde::{Deserialize, Serialize};
+
+/// The part of a run that a request was scheduled in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Phase {
+    /// Not measured.
+    Warmup,
+    /// The healthy system.
+    Baseline,
+    /// Faults armed.
+    Fault,
+    /// Faults ended.
+    Recovery,
+}
+
+/// How a request ended. Closed: every request has exactly one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// Complete.
+    Ok,
+    /// No connection: refused.
+    Refused,
+    /// No connection in time.
+    ConnectTimeout,
+    /// The TLS handshake failed.
+    Tls,
+    /// Status 4xx other than 429.
+    Http4xx,
+    /// Status 429.
+    Http429,
+    /// Status 5xx.
+    Http5xx,
+    /// No first token in time.
+    TtftTimeout,
+    /// Silence between tokens for too long.
+    StallTimeout,
+    /// The whole request took too long, though tokens came.
+    RequestTimeout,
+    /// The connection was reset, before or amid the answer.
+    ResetMidstream,
+    /// The body ended before HTTP said it would.
+    ChunkedIncomplete,
+    /// The body ended orderly with neither a finish reason nor an end marker.
+    TruncatedClean,
+    /// Finished for `length` with fewer tokens than were asked for.
+    ShortVsMaxTokens,
+    /// An error event in a stream that began with 200.
+    InbandError,
+    /// The stream broke the format of server-sent events.
+    MalformedSse,
+    /// An event or body was no JSON.
+    MalformedJson,
+    /// The answer is not what was asked: another model, an unknown tool.
+    ContentMismatch,
+    /// A successful answer with no content.
+    Empty200,
+    /// We gave up on it for no fault of the server.
+    ClientCancelled,
+    /// The run ended before the request did.
+    RunEnded,
+}
+
+impl Outcome {
+    /// Whether the request counts for availability at all (the run's own end says nothing about the server).
+    #[must_use]
+    pub const fn counts(self) -> bool {
+        !matches!(self, Self::ClientCancelled | Self::RunEnded)
+    }
+}
+
+/// One request. Times are seconds since the run began, on a monotonic clock; durations are seconds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RequestRecord {
+    /// Its number, from 0; sent as `x-brownout-request`.
+    pub number: u64,
+    /// The phase in which it was scheduled.
+    pub phase: Phase,
+    /// When it should have been sent.
+    pub scheduled: f64,
+    /// When it was sent.
+    pub sent: f64,
+    /// When it ended.
+    pub ended: f64,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Details of a failure, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// HTTP status, where there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    /// Names of the faults that fired on it: by the answer's mark, completed from the journal.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<String>,
+    /// Send to answer headers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub headers: Option<f64>,
+    /// Send to first token (content, reasoning or tool call).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ttft: Option<f64>,
+    /// Send to first token that is no reasoning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ttfo: Option<f64>,
+    /// Send to last token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_token: Option<f64>,
+    /// Gaps between token events, in seconds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gaps: Vec<f32>,
+    /// Token events.
+    pub chunks: u32,
+    /// Token events that came in the same read as the one before (their gap says nothing).
+    pub coalesced: u32,
+    /// Output tokens by the server's usage; by chunks where it reports none.
+    pub output_tokens: u32,
+    /// Whether `output_tokens` comes from the server's usage.
+    pub tokens_from_usage: bool,
+    /// Prompt tokens by the server's usage.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt_tokens: Option<u32>,
+    /// Prompt tokens found in the server's prefix cache, by its usage.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cached_tokens: Option<u32>,
+    /// `max_tokens` asked for.
+    pub max_tokens: u32,
+    /// The finish reason.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finish: Option<String>,
+    /// Hash of the prompt and of the answer's text: answers to one prompt can be compared at temperature 0.
+    pub prompt_hash: u64,
+    /// See `prompt_hash`.
+    pub answer_hash: u64,
+}
+
+impl RequestRecord {
+    /// What the client waited in its own queue: sent late by this much.
+    #[must_use]
+    pub fn lag(&self) -> f64 {
+        (self.sent - self.scheduled).max(0.0)
+    }
+
+    /// Time to first token from the scheduled send (coordinated omission corrected).
+    #[must_use]
+    pub fn response_ttft(&self) -> Option<f64> {
+        self.ttft.map(|ttft| ttft + self.lag())
+    }
+
+    /// Time per output token after the first: (last - first) / (tokens - 1); none for one token.
+    #[must_use]
+    pub fn tpot(&self) -> Option<f64> {
+        let tokens = self.output_tokens;
+        (tokens > 1).then(|| Some((self.last_token? - self.ttft?) / f64::from(tokens - 1)))?
+    }
+}
+
+/// How the client itself fared: a saturated client measures itself.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ClientHealth {
+    /// CPU seconds of the load generator's thread(s) over wall-clock seconds, of one core.
+    pub cpu: f64,
+    /// 99th percentile of how late requests were sent, in seconds.
+    pub send_lag_p99: f64,
+    /// 99th percentile of how late the event loop's own timer fired, in seconds.
+    pub loop_lag_p99: f64,
+    /// The longest event-loop stall, in seconds.
+    pub loop_lag_max: f64,
+}
+
+/// A whole run as measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Recording {
+    /// Every request, by number.
+    pub requests: Vec<RequestRecord>,
+    /// When each phase began and ended, in seconds since the run began.
+    pub phases: Vec<(Phase, f64, f64)>,
+    /// How the client fared.
+    pub client: ClientHealth,
+    /// Whether the run was cut short, and why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cut_short: Option<String>,
+}
