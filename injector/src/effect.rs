@@ -9,6 +9,7 @@
 use crate::facts::Facts;
 use crate::wire::{Event, ProviderError};
 use bytes::Bytes;
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 /// How a connection is closed under the client.
@@ -75,8 +76,10 @@ pub struct Answer {
 pub enum RetryValue {
     /// As it is.
     Text(String),
-    /// The HTTP date that lies this far from now.
+    /// The HTTP date (RFC 9110, 5.6.7) that lies this far from now.
     DateIn(Duration),
+    /// The RFC 3339 time in UTC that lies this far from now.
+    Rfc3339In(Duration),
 }
 
 /// The body of an [`Answer`].
@@ -99,13 +102,17 @@ pub struct Step {
     pub then: Then,
 }
 
-/// How long an event is held.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+/// How long an event is held, and how fast it leaves then.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hold {
     /// Added after the event is there and the one before it has left.
     pub add: Duration,
-    /// The least time between the event before it leaving and this one leaving.
+    /// The least time between the event before it leaving and this one leaving. A whole body ([`Effect::body`]) has no
+    /// event before it: there the time counts from when the request went upstream.
     pub space: Duration,
+    /// Its bytes leave at most this many a second, in pieces as they become due, counted from when the bytes before
+    /// them had left (or from when the first of them was there to send).
+    pub bytes_per_second: Option<NonZeroU64>,
 }
 
 /// What goes on in an event's place.
@@ -126,14 +133,15 @@ pub enum Then {
     Continue,
     /// The answer ends here, orderly: the body is complete as far as HTTP can tell.
     End,
-    /// The connection is closed here.
+    /// The connection is closed here. A client was told the length of a whole body before it came, so the headers keep
+    /// that length although fewer bytes follow.
     Close(Close),
 }
 
 impl Step {
     /// The event passes untouched.
     pub const PASS: Self = Self {
-        hold: Hold { add: Duration::ZERO, space: Duration::ZERO },
+        hold: Hold { add: Duration::ZERO, space: Duration::ZERO, bytes_per_second: None },
         out: Out::Same,
         then: Then::Continue,
     };
@@ -141,13 +149,13 @@ impl Step {
     /// The event is held for `add` longer.
     #[must_use]
     pub const fn hold(add: Duration) -> Self {
-        Self { hold: Hold { add, space: Duration::ZERO }, ..Self::PASS }
+        Self { hold: Hold { add, ..Self::PASS.hold }, ..Self::PASS }
     }
 
     /// The event leaves at least `space` after the one before it.
     #[must_use]
     pub const fn space(space: Duration) -> Self {
-        Self { hold: Hold { add: Duration::ZERO, space }, ..Self::PASS }
+        Self { hold: Hold { space, ..Self::PASS.hold }, ..Self::PASS }
     }
 
     /// These bytes go on in the event's place.
@@ -174,7 +182,8 @@ impl Step {
 pub struct Done {
     /// How many events (or tokens, or bodies) were touched; 0 = the fault was chosen but had nothing to act on.
     pub touched: u64,
-    /// The sum of all waits that were asked for.
+    /// The sum of all added waits ([`Hold::add`]) that were asked for; spacings and rates may cost nothing and are not
+    /// in it.
     pub asked: Duration,
     /// What was done, in words: `stalled at token 40`.
     pub note: String,
@@ -191,7 +200,8 @@ pub trait Effect: Send {
         Step::PASS
     }
 
-    /// The server has ended the stream; the last chance to hold or replace the end.
+    /// The stream has ended orderly; the last chance to hold the end, to put events before it
+    /// ([`Out::Replace`]), or to close the connection instead.
     fn end(&mut self) -> Step {
         Step::PASS
     }

@@ -23,6 +23,8 @@ pub struct Facts<'a> {
     pub stream: bool,
     /// Size of the prompt in tokens: a quarter of its characters, as no tokenizer is at hand.
     pub prompt_tokens: u32,
+    /// The most output tokens that the body allows (`max_tokens` or the protocol's like), where it says so.
+    pub max_tokens: Option<u32>,
     /// A look-up of a request header by its lower-case name.
     pub header: &'a dyn Fn(&str) -> Option<&'a str>,
 }
