@@ -8,8 +8,9 @@ pub use when::{When, glob};
 
 use crate::fault::Fault;
 use crate::units::TimeSpan;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// The version of the file format.
@@ -155,17 +156,76 @@ pub struct Phases {
     pub recovery: TimeSpan,
 }
 
-/// One fault: a name, a kind with its parameters, and a trigger.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+/// One fault: a name, exactly one kind with its parameters, and a trigger.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FaultEntry {
     /// Its name in the journal, in headers and in reports; unique in the file.
-    #[schemars(regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"), length(max = 63))]
     pub name: String,
     /// What it does.
     #[serde(flatten)]
     pub fault: Fault,
     /// When it does so; always, for the whole fault phase, where left out.
-    #[serde(default)]
     pub when: When,
+}
+
+/// Written out, since a flattened enum takes unknown fields in silence.
+impl<'de> Deserialize<'de> for FaultEntry {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut fields = serde_json::Map::deserialize(deserializer)?;
+        let name = fields.remove("name").ok_or_else(|| D::Error::missing_field("name"))?;
+        let name = String::deserialize(name).map_err(D::Error::custom)?;
+        let when = fields.remove("when").map_or_else(|| Ok(When::default()), When::deserialize);
+        let when = when.map_err(D::Error::custom)?;
+        if fields.len() != 1 {
+            let found: Vec<&str> = fields.keys().map(String::as_str).collect();
+            return Err(D::Error::custom(format!(
+                "the fault `{name}` needs exactly one kind; found {}",
+                if found.is_empty() { "none".to_owned() } else { found.join(", ") }
+            )));
+        }
+        let fault = Fault::deserialize(serde_json::Value::Object(fields)).map_err(D::Error::custom)?;
+        Ok(Self { name, fault, when })
+    }
+}
+
+impl JsonSchema for FaultEntry {
+    fn schema_name() -> Cow<'static, str> {
+        "FaultEntry".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let when = generator.subschema_for::<When>();
+        let mut kinds = Fault::json_schema(generator).to_value();
+        let branches = kinds.get_mut("oneOf").map(serde_json::Value::take).unwrap_or_default();
+        let (mut properties, mut one_of) = (serde_json::Map::new(), Vec::new());
+        properties.insert(
+            "name".into(),
+            serde_json::json!({
+                "type": "string",
+                "description": "Its name in the journal, in headers and in reports; unique in the file.",
+                "pattern": r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$",
+                "maxLength": 63,
+            }),
+        );
+        for branch in branches.as_array().into_iter().flatten() {
+            for (kind, schema) in branch["properties"].as_object().into_iter().flatten() {
+                let mut schema = schema.clone();
+                schema["description"] = branch["description"].clone();
+                properties.insert(kind.clone(), schema);
+                one_of.push(serde_json::json!({"required": [kind]}));
+            }
+        }
+        let mut when = when.to_value();
+        when["description"] = "When it does so; always, for the whole fault phase, where left out.".into();
+        properties.insert("when".into(), when);
+        json_schema!({
+            "type": "object",
+            "description": "One fault: a name, exactly one kind with its parameters, and a trigger.",
+            "properties": properties,
+            "required": ["name"],
+            "additionalProperties": false,
+            "oneOf": one_of,
+        })
+    }
 }
