@@ -1,3 +1,4 @@
 //! Load generation, measurement, statistics, SLA verdicts and reports.
 
 pub mod record;
+pub mod stats;
