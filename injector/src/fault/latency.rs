@@ -1,7 +1,9 @@
 //! `latency`: the request is held before it goes upstream, so that headers come late.
 
-use super::{About, Layer};
-use crate::effect::Meaning;
+use super::{About, Layer, check};
+use crate::draw::Draw;
+use crate::effect::{Before, Meaning};
+use crate::facts::Facts;
 use crate::units::DelayDist;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -18,15 +20,26 @@ impl Latency {
     pub(super) const ABOUT: About = About {
         kind: "latency",
         layer: Layer::Router,
-        meaning: "",
-        certifies: "",
-        does_not_certify: "",
-        example: "",
+        meaning: "Each request is held for a drawn delay before it goes upstream, so that status and headers \
+                  come late by that much. Several of them add up.",
+        certifies: "Clients and gateways bear a slow network or a slow gateway: their connect and response \
+                  timeouts are long enough, and TTFT objectives hold with the delay added.",
+        does_not_certify: "Nothing about the engine: it sees fewer requests at once, not slower ones. Packet loss, \
+                  reordering and a delay of each packet (TCP slow start, handshakes) are not imitated; the delay \
+                  is paid once a request.",
+        example: "\
+- name: slow-gateway
+  latency: {delay: {lognormal: {median: 80ms, p99: 600ms}}}
+",
     };
 
     pub(super) fn problems(&self) -> Vec<(&'static str, String)> {
-        Vec::new()
+        check::delay("delay", &self.delay)
     }
 }
 
-impl Meaning for Latency {}
+impl Meaning for Latency {
+    fn before(&self, _: &Facts<'_>, draw: Draw) -> Before {
+        Before::Wait(draw.fork("latency").delay(&self.delay, 0))
+    }
+}

@@ -1,8 +1,13 @@
 //! The fault kinds. One file each: its parameters, what it means, and what it stands for in the real world.
 
+mod check;
+mod held;
+mod shape;
+
 use crate::Draw;
 use crate::effect::{Before, Effect, Meaning};
 use crate::facts::Facts;
+use held::HeldOnce;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -1,7 +1,9 @@
 //! `probeFlap`: the named health checks fail, and no other request does.
 
-use super::{About, Layer};
-use crate::effect::Meaning;
+use super::{About, Layer, check};
+use crate::draw::Draw;
+use crate::effect::{Answer, AnswerBody, Before, Meaning};
+use crate::facts::Facts;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -27,15 +29,34 @@ impl ProbeFlap {
     pub(super) const ABOUT: About = About {
         kind: "probeFlap",
         layer: Layer::Orchestration,
-        meaning: "",
-        certifies: "",
-        does_not_certify: "",
-        example: "",
+        meaning: "Requests to the named paths are answered with an error status and no body, and no other \
+                  request is touched. To make a probe flap rather than fail for good, give when a probability, \
+                  every, or a repeat.",
+        certifies: "Failure thresholds of liveness and readiness probes are what you think they are: a few failed \
+                  checks do not restart a healthy engine or empty a load balancer, and many do.",
+        does_not_certify: "The server is healthy all along and never sees these checks. Only checks that come through the \
+                  proxy are touched: exec probes and checks on other ports are not.",
+        example: "\
+- name: flaky-probes
+  probeFlap: {paths: [/health], status: 503}
+  when: {every: 2}
+",
     };
 
     pub(super) fn problems(&self) -> Vec<(&'static str, String)> {
-        Vec::new()
+        let mut problems = check::error_status("status", self.status);
+        if self.paths.is_empty() {
+            problems.push(("paths", "at least one path, such as /health".to_owned()));
+        }
+        if self.paths.iter().any(|path| !path.starts_with(['/', '*'])) {
+            problems.push(("paths", "paths that begin with / (or with *)".to_owned()));
+        }
+        problems
     }
 }
 
-impl Meaning for ProbeFlap {}
+impl Meaning for ProbeFlap {
+    fn before(&self, _: &Facts<'_>, _: Draw) -> Before {
+        Before::Answer(Answer { status: self.status, headers: Vec::new(), body: AnswerBody::Empty })
+    }
+}
