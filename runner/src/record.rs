@@ -1,6 +1,10 @@
 //! What is kept of each request: one line of `requests.jsonl`, and all that every later number is made of.
 
+use crate::load::LoadError;
 use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::path::Path;
 
 /// The part of a run that a request was scheduled in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -29,10 +33,13 @@ pub enum Outcome {
     /// The TLS handshake failed.
     Tls,
     /// Status 4xx other than 429.
+    #[serde(rename = "http_4xx")]
     Http4xx,
     /// Status 429.
+    #[serde(rename = "http_429")]
     Http429,
     /// Status 5xx.
+    #[serde(rename = "http_5xx")]
     Http5xx,
     /// No first token in time.
     TtftTimeout,
@@ -57,6 +64,7 @@ pub enum Outcome {
     /// The answer is not what was asked: another model, an unknown tool.
     ContentMismatch,
     /// A successful answer with no content.
+    #[serde(rename = "empty_200")]
     Empty200,
     /// We gave up on it for no fault of the server.
     ClientCancelled,
@@ -65,6 +73,34 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// Its name, as in files.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Refused => "refused",
+            Self::ConnectTimeout => "connect_timeout",
+            Self::Tls => "tls",
+            Self::Http4xx => "http_4xx",
+            Self::Http429 => "http_429",
+            Self::Http5xx => "http_5xx",
+            Self::TtftTimeout => "ttft_timeout",
+            Self::StallTimeout => "stall_timeout",
+            Self::RequestTimeout => "request_timeout",
+            Self::ResetMidstream => "reset_midstream",
+            Self::ChunkedIncomplete => "chunked_incomplete",
+            Self::TruncatedClean => "truncated_clean",
+            Self::ShortVsMaxTokens => "short_vs_max_tokens",
+            Self::InbandError => "inband_error",
+            Self::MalformedSse => "malformed_sse",
+            Self::MalformedJson => "malformed_json",
+            Self::ContentMismatch => "content_mismatch",
+            Self::Empty200 => "empty_200",
+            Self::ClientCancelled => "client_cancelled",
+            Self::RunEnded => "run_ended",
+        }
+    }
+
     /// Whether the request counts for availability at all (the run's own end says nothing about the server).
     #[must_use]
     pub const fn counts(self) -> bool {
@@ -108,7 +144,8 @@ pub struct RequestRecord {
     /// Send to last token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_token: Option<f64>,
-    /// Gaps between token events, in seconds.
+    /// Gaps between reads that brought token events, in seconds. An event that came in the same read as the one
+    /// before adds none (it is counted in `coalesced`), so there are `chunks - coalesced - 1` of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gaps: Vec<f32>,
     /// Token events.
@@ -160,7 +197,7 @@ impl RequestRecord {
 /// How the client itself fared: a saturated client measures itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClientHealth {
-    /// CPU seconds of the load generator's thread(s) over wall-clock seconds, of one core.
+    /// CPU seconds of the load generator's busiest thread over wall-clock seconds: 1.0 is one core, fully used.
     pub cpu: f64,
     /// 99th percentile of how late requests were sent, in seconds.
     pub send_lag_p99: f64,
@@ -182,4 +219,81 @@ pub struct Recording {
     /// Whether the run was cut short, and why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut_short: Option<String>,
+}
+
+/// Writes `requests.jsonl`: one line a request.
+///
+/// # Errors
+/// A file that cannot be written.
+pub fn write_jsonl(path: &Path, requests: &[RequestRecord]) -> Result<(), LoadError> {
+    let write = || -> std::io::Result<()> {
+        let mut file = BufWriter::new(File::create(path)?);
+        for request in requests {
+            serde_json::to_writer(&mut file, request)?;
+            file.write_all(b"\n")?;
+        }
+        file.flush()
+    };
+    write().map_err(|error| LoadError::File { file: path.display().to_string(), error })
+}
+
+/// Reads `requests.jsonl`. Empty lines are passed over.
+///
+/// # Errors
+/// A file that cannot be read; the first line that is no request, by its number.
+pub fn read_jsonl(path: &Path) -> Result<Vec<RequestRecord>, LoadError> {
+    let file = path.display().to_string();
+    let failed = |error| LoadError::File { file: file.clone(), error };
+    let mut requests = Vec::new();
+    for (index, line) in BufReader::new(File::open(path).map_err(failed)?).lines().enumerate() {
+        let line = line.map_err(failed)?;
+        if !line.trim().is_empty() {
+            requests.push(serde_json::from_str(&line).map_err(|error| LoadError::Line {
+                file: file.clone(),
+                line: index + 1,
+                why: error.to_string(),
+            })?);
+        }
+    }
+    Ok(requests)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_outcome_has_one_name_everywhere() {
+        for text in [
+            "ok", "refused", "connect_timeout", "tls", "http_4xx", "http_429", "http_5xx", "ttft_timeout",
+            "stall_timeout", "request_timeout", "reset_midstream", "chunked_incomplete", "truncated_clean",
+            "short_vs_max_tokens", "inband_error", "malformed_sse", "malformed_json", "content_mismatch",
+            "empty_200", "client_cancelled", "run_ended",
+        ] {
+            let outcome: Outcome = serde_json::from_value(text.into()).expect(text);
+            assert_eq!(outcome.name(), text);
+            assert_eq!(serde_json::to_value(outcome).expect("a name"), text);
+        }
+    }
+
+    #[test]
+    fn records_are_read_as_they_were_written_and_a_bad_line_is_named() {
+        let path = std::env::temp_dir().join(format!("brownout-records-{}.jsonl", std::process::id()));
+        let request: RequestRecord = serde_json::from_str(
+            r#"{"number": 3, "phase": "fault", "scheduled": 1.5, "sent": 1.5001, "ended": 2.25, "outcome": "http_429",
+                "error": "slow down", "status": 429, "faults": ["a"], "headers": 0.5, "chunks": 0, "coalesced": 0,
+                "output_tokens": 0, "tokens_from_usage": false, "max_tokens": 64, "prompt_hash": 1,
+                "answer_hash": 18446744073709551615}"#,
+        )
+        .expect("a request");
+        let second = RequestRecord { number: 4, gaps: vec![0.25, 0.1], ttft: Some(0.1), ..request.clone() };
+        let both = vec![request, second];
+        write_jsonl(&path, &both).expect("written");
+        assert_eq!(read_jsonl(&path).expect("read"), both);
+        std::fs::write(&path, "\n{\"number\": \"three\"}\n").expect("a bad file");
+        let error = read_jsonl(&path).expect_err("a bad line").to_string();
+        std::fs::remove_file(&path).expect("the file goes away");
+        assert!(error.contains(".jsonl:2: ") && error.contains("three"), "{error}");
+        assert!(matches!(read_jsonl(&path), Err(LoadError::File { .. })));
+    }
 }

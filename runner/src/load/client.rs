@@ -1,0 +1,182 @@
+//! Connections to the target: opened when needed, kept for the next request, driven by whoever uses them.
+//!
+//! A connection is polled by the same task as its answer, so that bytes need no second task to get from the socket to
+//! the reader; that halves the wake-ups of a stream, and lets the reader see when the socket was read.
+
+use super::Target;
+use super::io::{Marked, Marks};
+use super::outcome::End;
+use bytes::Bytes;
+use http::Request;
+use http_body_util::Full;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use std::cell::{Cell, RefCell};
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::net::TcpStream;
+
+type Wire = http1::Connection<TokioIo<Marked>, Full<Bytes>>;
+
+/// One connection. Dropping it closes it, which is how a server learns that its answer is no longer wanted.
+pub(super) struct Connection {
+    send: http1::SendRequest<Full<Bytes>>,
+    /// None once it has ended.
+    wire: Option<Pin<Box<Wire>>>,
+    pub(super) marks: Rc<Marks>,
+    /// Whether it has carried a request before.
+    pub(super) used: bool,
+}
+
+impl Connection {
+    /// Moves bytes between socket and HTTP.
+    fn turn(&mut self, cx: &mut Context<'_>) {
+        if let Some(wire) = &mut self.wire
+            && wire.as_mut().poll(cx).is_ready()
+        {
+            self.wire = None;
+        }
+    }
+
+    /// Completes `work` while moving bytes.
+    pub(super) async fn drive<F: Future>(&mut self, work: F) -> F::Output {
+        let mut work = pin!(work);
+        poll_fn(|cx| {
+            self.turn(cx);
+            work.as_mut().poll(cx)
+        })
+        .await
+    }
+
+    /// Sends a request and waits for the answer's headers.
+    pub(super) async fn send(
+        &mut self,
+        request: Request<Full<Bytes>>,
+    ) -> Result<http::Response<hyper::body::Incoming>, http1_error::TrySend> {
+        let answer = self.send.try_send_request(request);
+        self.drive(answer).await
+    }
+
+    /// Whether another request can be sent, as far as can be told without waiting.
+    async fn is_usable(&mut self) -> bool {
+        poll_fn(|cx| {
+            self.turn(cx);
+            let ready = self.wire.is_some() && matches!(self.send.poll_ready(cx), Poll::Ready(Ok(())));
+            Poll::Ready(ready)
+        })
+        .await
+    }
+
+    /// What a failure on this connection was.
+    pub(super) fn end_of(&self, error: &hyper::Error, answered: bool) -> End {
+        if let Some(kind) = self.marks.failure.get() {
+            return End::Reset(kind.to_string());
+        }
+        match (answered, self.marks.end_of_file.get()) {
+            (false, _) if error.is_parse() => End::NotHttp(error.to_string()),
+            (false, true) => End::Reset("closed before the answer".to_owned()),
+            (false, false) => End::Reset(error.to_string()),
+            (true, true) => End::Incomplete("the connection closed before the body's end".to_owned()),
+            (true, false) => End::Incomplete(innermost(error)),
+        }
+    }
+}
+
+/// The error of a request that may not have left, with the request.
+pub(super) mod http1_error {
+    use super::{Bytes, Full, Request};
+
+    pub(crate) type TrySend = hyper::client::conn::TrySendError<Request<Full<Bytes>>>;
+}
+
+fn innermost(error: &dyn std::error::Error) -> String {
+    error.source().map_or_else(|| error.to_string(), innermost)
+}
+
+/// Opens and keeps connections.
+pub(super) struct Client {
+    target: Target,
+    connect_timeout: Duration,
+    /// The address that answered last.
+    preferred: Cell<usize>,
+    idle: RefCell<Vec<Connection>>,
+}
+
+impl Client {
+    pub(super) const fn new(target: Target, connect_timeout: Duration) -> Self {
+        Self { target, connect_timeout, preferred: Cell::new(0), idle: RefCell::new(Vec::new()) }
+    }
+
+    /// A kept connection that still works, else a new one.
+    pub(super) async fn connection(&self) -> Result<Connection, End> {
+        loop {
+            // The borrow must not last over the wait.
+            let kept = self.idle.borrow_mut().pop();
+            let Some(mut connection) = kept else { break };
+            if connection.is_usable().await {
+                return Ok(connection);
+            }
+        }
+        self.open().await
+    }
+
+    /// A new connection.
+    pub(super) async fn open(&self) -> Result<Connection, End> {
+        let all = &self.target.addresses;
+        let mut last = End::ConnectTimeout;
+        for turn in 0..all.len() {
+            let index = (self.preferred.get() + turn) % all.len();
+            match tokio::time::timeout(self.connect_timeout, TcpStream::connect(all[index])).await {
+                Ok(Ok(socket)) => {
+                    self.preferred.set(index);
+                    return handshake(socket).await;
+                }
+                Ok(Err(error)) => last = not_connected(&error),
+                Err(_) => last = End::ConnectTimeout,
+            }
+        }
+        Err(last)
+    }
+
+    /// Keeps a connection whose answer has been read to its end.
+    pub(super) async fn keep(&self, mut connection: Connection) {
+        // One turn lets HTTP take note of the end; a connection that the server wants closed ends here.
+        poll_fn(|cx| {
+            connection.turn(cx);
+            Poll::Ready(())
+        })
+        .await;
+        if connection.wire.is_some() {
+            connection.used = true;
+            self.idle.borrow_mut().push(connection);
+        }
+    }
+}
+
+async fn handshake(socket: TcpStream) -> Result<Connection, End> {
+    // A request is one write: holding it back for more only adds delay.
+    socket.set_nodelay(true).map_err(|error| not_connected(&error))?;
+    let (io, marks) = Marked::new(socket);
+    let (send, wire) = http1::Builder::new()
+        .handshake(TokioIo::new(io))
+        .await
+        .map_err(|error| End::Refused(error.to_string()))?;
+    Ok(Connection { send, wire: Some(Box::pin(wire)), marks, used: false })
+}
+
+fn not_connected(error: &std::io::Error) -> End {
+    use rustix::io::Errno;
+    use std::io::ErrorKind;
+    let ours = [Errno::MFILE, Errno::NFILE].map(Errno::raw_os_error);
+    match error.kind() {
+        ErrorKind::TimedOut => End::ConnectTimeout,
+        ErrorKind::AddrNotAvailable => End::Client(format!("the client has no port left: {error}")),
+        _ if error.raw_os_error().is_some_and(|code| ours.contains(&code)) => {
+            End::Client(format!("the client has no socket left: {error}"))
+        }
+        _ => End::Refused(error.to_string()),
+    }
+}

@@ -1,0 +1,97 @@
+//! A socket that remembers when it was last read and how it ended, which HTTP libraries do not tell.
+
+use std::cell::Cell;
+use std::io;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+
+/// What a socket remembers.
+#[derive(Debug)]
+pub(super) struct Marks {
+    /// Number of reads that brought bytes.
+    pub(super) reads: Cell<u64>,
+    /// When the last of them returned.
+    pub(super) read_at: Cell<Instant>,
+    /// The peer ended its side in order.
+    pub(super) end_of_file: Cell<bool>,
+    /// A read or a write failed.
+    pub(super) failure: Cell<Option<io::ErrorKind>>,
+}
+
+/// A socket with [`Marks`].
+pub(super) struct Marked {
+    socket: TcpStream,
+    marks: Rc<Marks>,
+}
+
+impl Marked {
+    pub(super) fn new(socket: TcpStream) -> (Self, Rc<Marks>) {
+        let marks = Rc::new(Marks {
+            reads: Cell::new(0),
+            read_at: Cell::new(Instant::now()),
+            end_of_file: Cell::new(false),
+            failure: Cell::new(None),
+        });
+        (Self { socket, marks: Rc::clone(&marks) }, marks)
+    }
+
+    fn noted<T>(&self, result: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if let Poll::Ready(Err(error)) = &result {
+            self.marks.failure.set(Some(error.kind()));
+        }
+        result
+    }
+}
+
+impl AsyncRead for Marked {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        let result = Pin::new(&mut self.socket).poll_read(cx, buf);
+        if let Poll::Ready(Ok(())) = result {
+            if buf.filled().len() > before {
+                self.marks.read_at.set(Instant::now());
+                self.marks.reads.set(self.marks.reads.get() + 1);
+            } else if buf.remaining() > 0 {
+                self.marks.end_of_file.set(true);
+            }
+        }
+        self.noted(result)
+    }
+}
+
+impl AsyncWrite for Marked {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let result = Pin::new(&mut self.socket).poll_write(cx, buf);
+        self.noted(result)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let result = Pin::new(&mut self.socket).poll_flush(cx);
+        self.noted(result)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let result = Pin::new(&mut self.socket).poll_write_vectored(cx, bufs);
+        self.noted(result)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+}

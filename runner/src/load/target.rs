@@ -1,0 +1,136 @@
+//! Where the load goes: the target's URL, and each protocol's path on it.
+
+use super::LoadError;
+use brownout_injector::wire::Api;
+use http::Uri;
+use std::net::{SocketAddr, ToSocketAddrs};
+
+/// An HTTP server and the path under which its API lies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// `host:port`, as the Host header has it.
+    pub authority: String,
+    /// The addresses of that host, in the order in which they are tried.
+    pub addresses: Vec<SocketAddr>,
+    /// What stands before `/v1/...`; no slash at its end.
+    prefix: String,
+    url: String,
+}
+
+impl Target {
+    /// Reads a URL such as `http://127.0.0.1:8000` or `http://gateway/team-a/v1`, and looks its host up, once for
+    /// the whole run.
+    ///
+    /// # Errors
+    /// No URL, no host, another scheme than `http`, a host that has no address.
+    pub fn parse(url: &str) -> Result<Self, LoadError> {
+        let bad = |why: String| LoadError::Target { url: url.to_owned(), why };
+        let uri: Uri = url.parse().map_err(|error| bad(format!("no URL: {error}")))?;
+        match uri.scheme_str() {
+            Some("http") => {}
+            Some("https") => {
+                return Err(bad("TLS is not spoken here: use the server's own http port, or a proxy that \
+                                terminates TLS in front of it"
+                    .to_owned()));
+            }
+            _ => return Err(bad("it must begin with http://".to_owned())),
+        }
+        let authority = uri.authority().ok_or_else(|| bad("it names no host".to_owned()))?;
+        let host = authority.host().trim_matches(['[', ']']);
+        let port = authority.port_u16().unwrap_or(80);
+        let addresses: Vec<SocketAddr> = (host, port)
+            .to_socket_addrs()
+            .map_err(|error| bad(format!("host `{host}` has no address: {error}")))?
+            .collect();
+        if addresses.is_empty() {
+            return Err(bad(format!("host `{host}` has no address")));
+        }
+        let path = uri.path().trim_end_matches('/');
+        // People copy the base URL of an OpenAI client, which ends in /v1.
+        let prefix = path.strip_suffix("/v1").unwrap_or(path).to_owned();
+        Ok(Self { authority: authority.as_str().to_owned(), addresses, prefix, url: url.to_owned() })
+    }
+
+    /// The URL as it was given.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The path and query of a request.
+    #[must_use]
+    pub fn path(&self, path: &str) -> String {
+        format!("{}{path}", self.prefix)
+    }
+
+    /// The path that a request of `api` goes to; `model` is part of Triton's.
+    ///
+    /// # Errors
+    /// [`Api::Other`], which has no path.
+    pub fn api_path(&self, api: Api, stream: bool, model: Option<&str>) -> Result<String, LoadError> {
+        let suffix = if stream { "_stream" } else { "" };
+        Ok(self.path(&match api {
+            Api::OpenaiChat => "/v1/chat/completions".to_owned(),
+            Api::OpenaiCompletions => "/v1/completions".to_owned(),
+            Api::OpenaiResponses => "/v1/responses".to_owned(),
+            Api::OpenaiEmbeddings => "/v1/embeddings".to_owned(),
+            Api::AnthropicMessages => "/v1/messages".to_owned(),
+            Api::TgiGenerate => format!("/generate{suffix}"),
+            Api::TritonGenerate => format!("/v2/models/{}/generate{suffix}", model.unwrap_or_default()),
+            Api::Other => {
+                return Err(LoadError::Load("the protocol `other` is nothing to make load of".to_owned()));
+            }
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_base_url_may_end_in_v1_or_in_a_gateways_prefix() {
+        for (url, path) in [
+            ("http://127.0.0.1:8000", "/v1/chat/completions"),
+            ("http://127.0.0.1:8000/", "/v1/chat/completions"),
+            ("http://127.0.0.1:8000/v1", "/v1/chat/completions"),
+            ("http://127.0.0.1:8000/v1/", "/v1/chat/completions"),
+            ("http://127.0.0.1:8000/team-a/v1", "/team-a/v1/chat/completions"),
+            ("http://127.0.0.1:8000/team-a", "/team-a/v1/chat/completions"),
+        ] {
+            let target = Target::parse(url).expect(url);
+            assert_eq!(target.api_path(Api::OpenaiChat, true, None).expect("a path"), path, "{url}");
+        }
+    }
+
+    #[test]
+    fn a_port_left_out_is_80_and_ipv6_keeps_its_brackets_in_the_host_header() {
+        assert_eq!(Target::parse("http://127.0.0.1/").expect("a URL").addresses[0].port(), 80);
+        let target = Target::parse("http://[::1]:81").expect("a URL");
+        assert_eq!((target.authority.as_str(), target.addresses[0].port()), ("[::1]:81", 81));
+    }
+
+    #[test]
+    fn triton_and_tgi_say_in_the_path_whether_they_stream() {
+        let target = Target::parse("http://127.0.0.1:8000").expect("a URL");
+        let path = |api, stream| target.api_path(api, stream, Some("llama")).expect("a path");
+        assert_eq!(path(Api::TritonGenerate, true), "/v2/models/llama/generate_stream");
+        assert_eq!(path(Api::TritonGenerate, false), "/v2/models/llama/generate");
+        assert_eq!(path(Api::TgiGenerate, true), "/generate_stream");
+        assert!(target.api_path(Api::Other, true, None).is_err());
+    }
+
+    #[test]
+    fn useless_urls_say_why() {
+        for (url, why) in [
+            ("https://127.0.0.1", "TLS"),
+            ("127.0.0.1:8000", "http://"),
+            ("ftp://127.0.0.1", "http://"),
+            ("http://", "no URL"),
+            ("", "no URL"),
+        ] {
+            let error = Target::parse(url).expect_err(url).to_string();
+            assert!(error.contains(why), "{error}");
+        }
+    }
+}
