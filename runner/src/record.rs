@@ -265,10 +265,27 @@ mod tests {
     #[test]
     fn an_outcome_has_one_name_everywhere() {
         for text in [
-            "ok", "refused", "connect_timeout", "tls", "http_4xx", "http_429", "http_5xx", "ttft_timeout",
-            "stall_timeout", "request_timeout", "reset_midstream", "chunked_incomplete", "truncated_clean",
-            "short_vs_max_tokens", "inband_error", "malformed_sse", "malformed_json", "content_mismatch",
-            "empty_200", "client_cancelled", "run_ended",
+            "ok",
+            "refused",
+            "connect_timeout",
+            "tls",
+            "http_4xx",
+            "http_429",
+            "http_5xx",
+            "ttft_timeout",
+            "stall_timeout",
+            "request_timeout",
+            "reset_midstream",
+            "chunked_incomplete",
+            "truncated_clean",
+            "short_vs_max_tokens",
+            "inband_error",
+            "malformed_sse",
+            "malformed_json",
+            "content_mismatch",
+            "empty_200",
+            "client_cancelled",
+            "run_ended",
         ] {
             let outcome: Outcome = serde_json::from_value(text.into()).expect(text);
             assert_eq!(outcome.name(), text);

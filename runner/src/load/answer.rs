@@ -127,7 +127,8 @@ impl Answer {
     pub fn push(&mut self, at: f64, read: u64, frame: Bytes) {
         match &mut self.body {
             Body::Whole { bytes, .. } if bytes.len() + frame.len() > MAX_BODY => {
-                self.breach.get_or_insert(Breach::Json(format!("the answer is larger than {MAX_BODY} bytes")));
+                self.breach
+                    .get_or_insert(Breach::Json(format!("the answer is larger than {MAX_BODY} bytes")));
             }
             Body::Whole { bytes, .. } => bytes.extend_from_slice(&frame),
             Body::Events(splitter) => {

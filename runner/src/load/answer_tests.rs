@@ -4,7 +4,9 @@ use proptest::prelude::*;
 const CHAT: Api = Api::OpenaiChat;
 
 fn chunk(delta: &str, finish: &str) -> String {
-    format!("data: {{\"model\":\"m\",\"choices\":[{{\"index\":0,\"delta\":{delta},\"finish_reason\":{finish}}}]}}\n\n")
+    format!(
+        "data: {{\"model\":\"m\",\"choices\":[{{\"index\":0,\"delta\":{delta},\"finish_reason\":{finish}}}]}}\n\n"
+    )
 }
 
 fn text(text: &str) -> String {
@@ -37,8 +39,12 @@ fn only_content_counts_as_a_token() {
         (1.0, text("a")),
         (1.5, text("b")),
         (1.6, chunk("{}", "\"stop\"")),
-        (1.7, "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":2,\
-               \"prompt_tokens_details\":{\"cached_tokens\":4}}}\n\n".to_owned()),
+        (
+            1.7,
+            "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":2,\
+               \"prompt_tokens_details\":{\"cached_tokens\":4}}}\n\n"
+                .to_owned(),
+        ),
         (1.8, "data: [DONE]\n\n".to_owned()),
     ]);
     assert_eq!((answer.ttft, answer.ttfo, answer.last_token), (Some(1.0), Some(1.0), Some(1.5)));
@@ -70,7 +76,10 @@ fn a_tool_call_is_output() {
         (0.6, call("{\"arguments\":\"{\\\"city\\\":\"}")),
         (0.7, call("{\"arguments\":\"\\\"Paris\\\"}\"}")),
     ]);
-    assert_eq!((answer.ttfo, answer.chunks, answer.tools.as_slice()), (Some(0.5), 3, ["weather".to_owned()].as_slice()));
+    assert_eq!(
+        (answer.ttfo, answer.chunks, answer.tools.as_slice()),
+        (Some(0.5), 3, ["weather".to_owned()].as_slice())
+    );
     assert!(answer.arguments_are_json());
     let broken = stream(&[(0.5, call("{\"name\":\"weather\",\"arguments\":\"{\\\"city\\\":\"}"))]);
     assert!(!broken.arguments_are_json());
@@ -94,7 +103,8 @@ fn two_frames_of_one_read_are_coalesced_too() {
 #[test]
 fn an_error_may_come_in_many_shapes_and_may_be_none() {
     for none in ["\"\"", "null", "{}"] {
-        let event = format!("data: {{\"error\":{none},\"choices\":[{{\"delta\":{{\"content\":\"a\"}}}}]}}\n\n");
+        let event =
+            format!("data: {{\"error\":{none},\"choices\":[{{\"delta\":{{\"content\":\"a\"}}}}]}}\n\n");
         let answer = stream(&[(0.1, event)]);
         assert_eq!((answer.breach, answer.chunks), (None, 1), "{none}");
     }
@@ -104,7 +114,8 @@ fn an_error_may_come_in_many_shapes_and_may_be_none() {
         "event: error\ndata: {\"detail\":\"boom\"}\n\n",
         "error: {\"message\":\"boom\"}\n\n",
     ] {
-        let answer = stream(&[(0.1, text("a")), (0.2, event.to_owned()), (0.3, "data: [DONE]\n\n".to_owned())]);
+        let answer =
+            stream(&[(0.1, text("a")), (0.2, event.to_owned()), (0.3, "data: [DONE]\n\n".to_owned())]);
         assert!(
             matches!(&answer.breach, Some(Breach::Error(text)) if text.contains("boom")),
             "{event}: {:?}",
@@ -116,12 +127,14 @@ fn an_error_may_come_in_many_shapes_and_may_be_none() {
 
 #[test]
 fn a_broken_stream_says_what_broke_first() {
-    let no_json = stream(&[(0.1, text("a")), (0.2, "data: {\"choices\": [\n\n".to_owned()), (0.3, text("b"))]);
+    let no_json =
+        stream(&[(0.1, text("a")), (0.2, "data: {\"choices\": [\n\n".to_owned()), (0.3, text("b"))]);
     assert!(matches!(no_json.breach, Some(Breach::Json(_))));
     assert_eq!(no_json.chunks, 2, "and reading goes on");
     let joined = format!("{}{}", text("a").trim_end(), "\n") + &text("b");
     assert!(matches!(stream(&[(0.1, joined)]).breach, Some(Breach::Sse(why)) if why.contains("blank line")));
-    let bad_utf8 = read_at(CHAT, &[(0.1, b"data: {\"choices\":[{\"delta\":{\"content\":\"\xff\xfe\"}}]}\n\n")]);
+    let bad_utf8 =
+        read_at(CHAT, &[(0.1, b"data: {\"choices\":[{\"delta\":{\"content\":\"\xff\xfe\"}}]}\n\n")]);
     assert!(matches!(bad_utf8.breach, Some(Breach::Sse(why)) if why.contains("UTF-8")));
     let huge = vec![b'x'; MAX_EVENT + 1];
     assert!(matches!(read_at(CHAT, &[(0.1, b"data: "), (0.2, &huge)]).breach, Some(Breach::Sse(_))));
@@ -166,7 +179,10 @@ fn other_protocols_have_their_own_tokens_and_ends() {
             (0.2, b"data:{\"token\":{\"text\":\"</s>\",\"special\":true},\"generated_text\":\"a\",\"details\":{\"finish_reason\":\"eos_token\",\"generated_tokens\":2}}\n\n"),
         ],
     );
-    assert_eq!((tgi.chunks, tgi.finish.as_deref(), tgi.usage.output, tgi.done), (1, Some("eos_token"), Some(2), true));
+    assert_eq!(
+        (tgi.chunks, tgi.finish.as_deref(), tgi.usage.output, tgi.done),
+        (1, Some("eos_token"), Some(2), true)
+    );
     let triton = read_at(
         Api::TritonGenerate,
         &[(0.1, b"data: {\"text_output\":\"a\"}\n\n"), (0.2, b"data: {\"text_output\":\"b\"}\n\n")],
@@ -190,8 +206,16 @@ fn a_whole_answer_is_read_at_its_end() {
     assert_eq!((answer.content, answer.ttft, answer.last_token), (true, None, Some(0.6)));
     assert_eq!((answer.usage.output, answer.done), (Some(5), true));
     assert_eq!(whole(CHAT, true, chat).ttft, Some(0.6), "a stream was asked for");
-    assert_eq!(answer.hash(), stream(&[(0.1, text("hel")), (0.2, text("lo"))]).hash(), "the text alone counts");
-    let vectors = whole(Api::OpenaiEmbeddings, false, "{\"data\":[{\"embedding\":[0.5,1]}],\"usage\":{\"prompt_tokens\":3}}");
+    assert_eq!(
+        answer.hash(),
+        stream(&[(0.1, text("hel")), (0.2, text("lo"))]).hash(),
+        "the text alone counts"
+    );
+    let vectors = whole(
+        Api::OpenaiEmbeddings,
+        false,
+        "{\"data\":[{\"embedding\":[0.5,1]}],\"usage\":{\"prompt_tokens\":3}}",
+    );
     assert!(vectors.content && vectors.usage.prompt == Some(3));
     assert!(!whole(Api::OpenaiEmbeddings, false, "{\"data\":[]}").content);
     assert!(matches!(whole(CHAT, false, "<html>").breach, Some(Breach::Json(_))));

@@ -280,7 +280,8 @@ async fn exchange(shared: &Shared, request: Request<Full<Bytes>>, seen: &mut See
     match begin(shared, request, &mut watch).await {
         Err(end) => end,
         Ok((mut connection, response)) => {
-            seen.headers = Some(connection.marks.read_at.get().saturating_duration_since(seen.sent).as_secs_f64());
+            seen.headers =
+                Some(connection.marks.read_at.get().saturating_duration_since(seen.sent).as_secs_f64());
             seen.status = Some(response.status().as_u16());
             seen.faults = faults(response.headers());
             let end = if response.status().is_success() {

@@ -93,7 +93,8 @@ impl Requests {
     #[must_use]
     pub fn tools(&self) -> Vec<String> {
         let tools = self.extra.get("tools").and_then(Value::as_array);
-        let name = |tool: &Value| tool["function"]["name"].as_str().or(tool["name"].as_str()).map(str::to_owned);
+        let name =
+            |tool: &Value| tool["function"]["name"].as_str().or(tool["name"].as_str()).map(str::to_owned);
         tools.map(|tools| tools.iter().filter_map(name).collect()).unwrap_or_default()
     }
 
@@ -136,8 +137,10 @@ impl Requests {
                     "temperature": temperature, "stream": stream})
             }
             Api::OpenaiEmbeddings | Api::Other => json!({"model": model, "input": text()}),
-            Api::AnthropicMessages => json!({"model": model, "messages": messages(), "max_tokens": max_tokens,
-                "temperature": temperature, "stream": stream}),
+            Api::AnthropicMessages => {
+                json!({"model": model, "messages": messages(), "max_tokens": max_tokens,
+                "temperature": temperature, "stream": stream})
+            }
             Api::TgiGenerate => {
                 let mut parameters = json!({"max_new_tokens": max_tokens, "details": true});
                 // TGI refuses a temperature of 0: greedy is what it does when none is given.
@@ -246,7 +249,9 @@ mod tests {
 
     #[test]
     fn headers_that_cannot_be_made_are_errors_that_name_them() {
-        for (value, why) in [("${NONE}", "`NONE` is not set"), ("${KEY", "not closed"), ("a\\nb", "no header may")] {
+        for (value, why) in
+            [("${NONE}", "`NONE` is not set"), ("${KEY", "not closed"), ("a\\nb", "no header may")]
+        {
             let load = load(&format!(
                 r#"{{"arrival": {{"constant": {{"rate": 1}}}}, "prompt": {{"tokens": {{"constant": 1}}}},
                     "headers": {{"x-a": "{value}"}}}}"#

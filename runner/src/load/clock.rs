@@ -17,6 +17,8 @@ pub(super) struct Timer(tokio::io::unix::AsyncFd<std::os::fd::OwnedFd>);
 #[cfg(target_os = "linux")]
 impl Timer {
     /// A timer on the current runtime.
+    // Deprecated for descriptors that may be closed behind its back. This one is owned, and the successor is unsafe.
+    #[allow(deprecated)]
     pub(super) fn new() -> io::Result<Self> {
         use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create};
         let fd = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;

@@ -58,14 +58,18 @@ pub fn check(dist: &LengthDist) -> Result<(), String> {
         LengthDist::Uniform { max, .. } | LengthDist::Zipf { max, .. } => max,
         LengthDist::Normal { mean, stddev } => {
             if !(mean.is_finite() && stddev.is_finite() && mean >= 1.0 && stddev >= 0.0) {
-                return Err(format!("mean {mean}, stddev {stddev}: the mean must be at least 1, neither negative"));
+                return Err(format!(
+                    "mean {mean}, stddev {stddev}: the mean must be at least 1, neither negative"
+                ));
             }
             (mean + 6.0 * stddev).min(f64::from(u32::MAX)) as u32
         }
     };
     match longest {
         0 => Err("a length of 0 tokens makes no sense".to_owned()),
-        n if n > MAX_TOKENS => Err(format!("{n} tokens are more than any model takes (at most {MAX_TOKENS})")),
+        n if n > MAX_TOKENS => {
+            Err(format!("{n} tokens are more than any model takes (at most {MAX_TOKENS})"))
+        }
         _ => Ok(()),
     }
 }
@@ -110,7 +114,8 @@ mod tests {
     fn a_normal_length_has_its_mean_and_spread() {
         let lengths = draws(&LengthDist::Normal { mean: 200.0, stddev: 30.0 }, 20_000);
         let centre = mean(&lengths);
-        let spread = (lengths.iter().map(|n| (f64::from(*n) - centre).powi(2)).sum::<f64>() / 20_000.0).sqrt();
+        let spread =
+            (lengths.iter().map(|n| (f64::from(*n) - centre).powi(2)).sum::<f64>() / 20_000.0).sqrt();
         assert!((centre - 200.0).abs() < 1.0 && (spread - 30.0).abs() < 1.0, "{centre} +- {spread}");
     }
 

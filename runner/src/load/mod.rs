@@ -31,7 +31,7 @@ pub use body::{Requests, expand};
 pub use error::LoadError;
 pub use lengths::{MAX_TOKENS, check as check_lengths, sample as sample_length};
 pub use outcome::{Deadline, End, Facts, mismatch, outcome};
-pub use progress::Progress;
+pub use progress::{Progress, ROLLING_WINDOW};
 pub use prompts::{Input, Prompt, Prompts};
 pub use run::{LoadRun, Observer, Stop, run};
 pub use schedule::{Arrivals, MAX_RATE};

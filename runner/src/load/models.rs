@@ -43,8 +43,5 @@ async fn ask(target: &Target, headers: &HeaderMap) -> Result<String, String> {
     let body = connection.drive(body.collect()).await.map_err(|error| error.to_string())?.to_bytes();
     let list: Value =
         serde_json::from_slice(&body).map_err(|error| format!("/v1/models answers no JSON: {error}"))?;
-    list["data"][0]["id"]
-        .as_str()
-        .map(str::to_owned)
-        .ok_or_else(|| "/v1/models lists no model".to_owned())
+    list["data"][0]["id"].as_str().map(str::to_owned).ok_or_else(|| "/v1/models lists no model".to_owned())
 }

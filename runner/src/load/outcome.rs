@@ -103,7 +103,9 @@ pub fn outcome(facts: &Facts<'_>) -> (Outcome, Option<String>) {
             End::RunEnded => return (Outcome::RunEnded, None),
             End::Late(Deadline::FirstToken) => return (Outcome::TtftTimeout, None),
             End::Late(Deadline::Stall) => return (Outcome::StallTimeout, None),
-            End::Late(Deadline::Request) if facts.stream && !facts.content => return (Outcome::TtftTimeout, None),
+            End::Late(Deadline::Request) if facts.stream && !facts.content => {
+                return (Outcome::TtftTimeout, None);
+            }
             End::Late(Deadline::Request) => return (Outcome::RequestTimeout, None),
             End::Reset(why) => return failed(Outcome::ResetMidstream, why),
             End::Incomplete(why) => return failed(Outcome::ChunkedIncomplete, why),
@@ -114,7 +116,8 @@ pub fn outcome(facts: &Facts<'_>) -> (Outcome, Option<String>) {
     // Triton's streams have no marker of their own: an orderly end is all they have.
     let marked = facts.done || facts.finish.is_some() || facts.api == Api::TritonGenerate;
     if facts.stream && !marked {
-        let why = if facts.content { "no finish reason and no end marker" } else { "no content and no end marker" };
+        let why =
+            if facts.content { "no finish reason and no end marker" } else { "no content and no end marker" };
         return failed(if facts.content { Outcome::TruncatedClean } else { Outcome::Empty200 }, why);
     }
     if !facts.content {

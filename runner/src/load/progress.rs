@@ -26,18 +26,18 @@ pub struct Progress {
     pub ok: u64,
     /// Requests that ended otherwise.
     pub failed: BTreeMap<&'static str, u64>,
-    /// Median time to first token of the last [`WINDOW`], in seconds.
+    /// Median time to first token of the last [`ROLLING_WINDOW`], in seconds.
     pub ttft_p50: Option<f64>,
     /// Its 99th percentile.
     pub ttft_p99: Option<f64>,
-    /// Median gap between tokens of the last [`WINDOW`], in seconds.
+    /// Median gap between tokens of the last [`ROLLING_WINDOW`], in seconds.
     pub itl_p50: Option<f64>,
-    /// Token events a second over the last [`WINDOW`].
+    /// Token events a second over the last [`ROLLING_WINDOW`].
     pub tokens_per_second: f64,
 }
 
 /// How far back the rolling figures look.
-pub const WINDOW: Duration = Duration::from_secs(5);
+pub const ROLLING_WINDOW: Duration = Duration::from_secs(5);
 
 /// The most samples that a rolling figure is made of.
 const SAMPLES: usize = 8192;
@@ -65,7 +65,7 @@ impl Rolling {
     }
 
     fn forget(&mut self, now: Instant) {
-        while self.0.front().is_some_and(|(at, _)| now.saturating_duration_since(*at) > WINDOW) {
+        while self.0.front().is_some_and(|(at, _)| now.saturating_duration_since(*at) > ROLLING_WINDOW) {
             self.0.pop_front();
         }
     }
@@ -102,7 +102,7 @@ impl Board {
     pub(super) fn progress(&mut self, now: Instant, started: Instant) -> Progress {
         self.ttfts.forget(now);
         self.gaps.forget(now);
-        while self.tokens.front().is_some_and(|(at, _)| now.saturating_duration_since(*at) > WINDOW) {
+        while self.tokens.front().is_some_and(|(at, _)| now.saturating_duration_since(*at) > ROLLING_WINDOW) {
             self.tokens.pop_front();
         }
         let elapsed = now.saturating_duration_since(started);
@@ -120,7 +120,7 @@ impl Board {
             ttft_p50,
             ttft_p99,
             itl_p50,
-            tokens_per_second: tokens as f64 / elapsed.min(WINDOW).as_secs_f64().max(0.1),
+            tokens_per_second: tokens as f64 / elapsed.min(ROLLING_WINDOW).as_secs_f64().max(0.1),
             ..Progress::default()
         }
     }
@@ -136,7 +136,7 @@ mod tests {
         let mut board = Board::default();
         let live = |ttfts: &[f32], tokens| Live { sent: 2, tokens, ttfts: ttfts.to_vec(), gaps: Vec::new() };
         board.live(start, &live(&[1.0, 1.0], 500));
-        let later = start + WINDOW + Duration::from_millis(1);
+        let later = start + ROLLING_WINDOW + Duration::from_millis(1);
         board.live(later, &live(&[3.0, 4.0, 5.0], 50));
         let progress = board.progress(later, start);
         assert_eq!((progress.ttft_p50, progress.ttft_p99, progress.itl_p50), (Some(4.0), Some(5.0), None));

@@ -76,22 +76,28 @@ impl Prompts {
         seed: u64,
         base: &Path,
     ) -> Result<Self, LoadError> {
-        let bad = |what: &str| move |why: String| LoadError::Load(format!("{what}: {why}"));
+        let bad = |what: &'static str| move |why: String| LoadError::Load(format!("{what}: {why}"));
         lengths::check(&output.tokens).map_err(bad("output.tokens"))?;
         let source = match (&source.tokens, &source.file) {
             (Some(_), Some(_)) => {
-                return Err(LoadError::Load("a prompt comes from `tokens` or from `file`, not from both".to_owned()));
+                return Err(LoadError::Load(
+                    "a prompt comes from `tokens` or from `file`, not from both".to_owned(),
+                ));
             }
             (None, None) => return Err(LoadError::Load("a prompt needs `tokens` or a `file`".to_owned())),
             (None, Some(_)) if source.shared_prefix.is_some() => {
-                return Err(LoadError::Load("`sharedPrefix` is for made-up prompts, not for a file".to_owned()));
+                return Err(LoadError::Load(
+                    "`sharedPrefix` is for made-up prompts, not for a file".to_owned(),
+                ));
             }
             (None, Some(file)) => Source::File(read_file(&base.join(file))?.into()),
             (Some(tokens), None) => {
                 lengths::check(tokens).map_err(bad("prompt.tokens"))?;
                 let prefix_tokens = source.shared_prefix.unwrap_or(0);
                 if prefix_tokens > lengths::MAX_TOKENS {
-                    return Err(LoadError::Load(format!("a shared prefix of {prefix_tokens} tokens is too long")));
+                    return Err(LoadError::Load(format!(
+                        "a shared prefix of {prefix_tokens} tokens is too long"
+                    )));
                 }
                 let mut prefix = String::new();
                 push_words(&mut prefix, Draw::new(seed, "prefix", 0), prefix_tokens);
@@ -211,7 +217,11 @@ mod tests {
         assert_eq!((one.len(), &one[..120]), (200, &other[..120]));
         assert_ne!(one[120..140], other[120..140]);
         let short = made_up(LengthDist::Constant(10), Some(30), 9).prompt(1).input.text();
-        assert_eq!((short.len(), &short[..36]), (40, &one[..36]), "a prompt shorter than the prefix uses its start");
+        assert_eq!(
+            (short.len(), &short[..36]),
+            (40, &one[..36]),
+            "a prompt shorter than the prefix uses its start"
+        );
     }
 
     #[test]

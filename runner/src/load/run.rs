@@ -270,7 +270,10 @@ impl Collector<'_> {
     }
 
     fn is_over(&self) -> bool {
-        self.exhausted || self.failure.is_some() || self.finished == self.threads.len() || self.stop.reason().is_some()
+        self.exhausted
+            || self.failure.is_some()
+            || self.finished == self.threads.len()
+            || self.stop.reason().is_some()
     }
 
     /// Takes news in until `until`, or until there is nothing more to wait for.

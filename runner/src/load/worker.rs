@@ -176,7 +176,9 @@ impl Worker {
         let (cpu, began) = (thread_cpu(), Instant::now());
         match self.work.pace.clone() {
             Pace::Open(arrivals) => self.open(arrivals, &mut commands).await.map_err(failed)?,
-            Pace::Closed { users, limit } => self.closed(users, limit, &mut commands).await.map_err(failed)?,
+            Pace::Closed { users, limit } => {
+                self.closed(users, limit, &mut commands).await.map_err(failed)?
+            }
         }
         while self.in_flight.get() > 0 {
             tokio::select! {
@@ -211,7 +213,8 @@ impl Worker {
                 }
                 // Made before it is due: the making of a long prompt is not to delay its send.
                 let due = start + Duration::from_secs_f64(offset);
-                let job = (self.in_flight.get() < self.work.max_in_flight).then(|| self.job(number, phase, due));
+                let job =
+                    (self.in_flight.get() < self.work.max_in_flight).then(|| self.job(number, phase, due));
                 tokio::select! {
                     biased;
                     command = commands.recv() => {
