@@ -20,6 +20,19 @@ pub enum Phase {
     Recovery,
 }
 
+impl Phase {
+    /// Its name in records and reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Warmup => "warmup",
+            Self::Baseline => "baseline",
+            Self::Fault => "fault",
+            Self::Recovery => "recovery",
+        }
+    }
+}
+
 /// How a request ended. Closed: every request has exactly one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -38,6 +38,9 @@ pub struct LoadRun {
     pub max_in_flight: usize,
     /// How long requests may go on after the last phase.
     pub stragglers: Duration,
+    /// The moment that all recorded times count from, so that they line up with a journal's; the run's own beginning
+    /// where left out.
+    pub begun: Option<Instant>,
 }
 
 impl LoadRun {
@@ -53,6 +56,7 @@ impl LoadRun {
             workers: 1,
             max_in_flight: 10_000,
             stragglers: Duration::from_secs(10),
+            begun: None,
         }
     }
 }
@@ -190,7 +194,7 @@ fn prepare(config: &LoadRun, news: std::sync::mpsc::Sender<News>) -> Result<Work
         timeouts: load.timeouts.clone(),
         pace,
         max_in_flight: config.max_in_flight.div_ceil(workers),
-        epoch: Instant::now(),
+        epoch: config.begun.unwrap_or_else(Instant::now),
         learned: Arc::new(Learned::default()),
         next_number: Arc::new(AtomicU64::new(0)),
         news,
