@@ -22,6 +22,6 @@ pub mod wire;
 pub use draw::Draw;
 pub use facts::Facts;
 pub use fault::Fault;
-pub use load::{Diagnostics, load, schema};
+pub use load::{Diagnostics, load, load_bytes, schema};
 pub use plan::{Firing, Plan, Verdict};
 pub use scenario::Scenario;

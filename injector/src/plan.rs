@@ -1,4 +1,12 @@
 //! A scenario made ready to decide: the plan, its triggers, and the counters that they need.
+//!
+//! **What decides.** `probability`, `every` and the window are pure: they follow (seed, fault name, n) and the time since
+//! arming, where n is the request's own number if the client gave one, and the count of eligible arrivals if not. With
+//! numbered requests the same requests are hit however connections race each other.
+//!
+//! `afterCalls` and `maxHits` are bounds on how often, and count arrivals in any case: a run's numbers are long past 0
+//! when a fault is armed, so a number cannot say "the first n". The counts are exact under any number of threads; which
+//! of the requests that race each other at the border are inside is not decided by the seed.
 
 use crate::draw::Draw;
 use crate::facts::Facts;
@@ -120,7 +128,10 @@ impl Plan {
             .faults
             .iter()
             .map(|entry| {
-                let when = entry.when.clone();
+                let mut when = entry.when.clone();
+                // Facts look headers up by their lower-case names.
+                when.headers =
+                    when.headers.into_iter().map(|(name, value)| (name.to_lowercase(), value)).collect();
                 let from = when.after.map_or(Duration::ZERO, |span| span.0);
                 let until = when.r#for.map_or(ends, |span| from + span.0).min(ends).max(from);
                 let ramp = when.ramp.map_or(Duration::ZERO, |span| span.0);
@@ -150,7 +161,7 @@ impl Plan {
             let arrival = rule.eligible.fetch_add(1, Relaxed);
             let n = facts.number.unwrap_or(arrival);
             let draw = Draw::new(self.seed, &rule.name, n);
-            if rule.fires(n, since, draw) && rule.take_hit() {
+            if rule.fires(arrival, facts.number, since, draw) && rule.take_hit() {
                 let until = rule.window.shuts(facts.at);
                 verdict.push(Firing { rule: index, n, draw, until });
                 if rule.fault.ends_request(facts) {
@@ -179,18 +190,15 @@ impl Rule {
         self.when.matches(facts, self.fault.own_paths())
     }
 
-    /// Whether decision `n` fires, `since` after the window opened: pure.
-    fn fires(&self, n: u64, since: Duration, draw: Draw) -> bool {
-        if let Some(skip) = self.when.after_calls {
-            if n < skip {
-                return false;
-            }
-        }
-        if let Some(every) = self.when.every {
-            let first = self.when.after_calls.unwrap_or(0);
-            if !(n - first + 1).is_multiple_of(every.max(1)) {
-                return false;
-            }
+    /// Whether the request fires, `since` after the window opened: pure. `arrival` counts eligible requests from 0;
+    /// `number` is the request's own, where it has one.
+    fn fires(&self, arrival: u64, number: Option<u64>, since: Duration, draw: Draw) -> bool {
+        let skip = self.when.after_calls.unwrap_or(0);
+        let Some(past) = arrival.checked_sub(skip) else { return false };
+        if let Some(every) = self.when.every.filter(|every| *every > 1)
+            && number.unwrap_or(past) % every != every - 1
+        {
+            return false;
         }
         let mut probability = self.when.probability.unwrap_or(1.0);
         if since < self.window.ramp {

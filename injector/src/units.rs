@@ -135,6 +135,23 @@ pub enum DelayDist {
 const Z99: f64 = 2.326_347_874_040_841;
 
 impl DelayDist {
+    /// What is wrong beyond what the schema says: `(field, what would be right)` each.
+    #[must_use]
+    pub fn problems(&self) -> Vec<(&'static str, String)> {
+        match self {
+            Self::Uniform { min, max } if min > max => {
+                vec![("uniform.max", format!("`max` is at least `min`, which is {min}"))]
+            }
+            Self::Lognormal { median, .. } if median.0.is_zero() => {
+                vec![("lognormal.median", "the median is more than 0s".to_owned())]
+            }
+            Self::Lognormal { median, p99 } if p99 <= median => {
+                vec![("lognormal.p99", format!("`p99` is more than `median`, which is {median}"))]
+            }
+            _ => Vec::new(),
+        }
+    }
+
     /// The `i`th delay of `draw`.
     #[must_use]
     pub fn sample(&self, draw: Draw, i: u64) -> Duration {
@@ -181,6 +198,46 @@ pub enum LengthDist {
         /// The exponent; the larger, the shorter the usual length.
         exponent: f64,
     },
+}
+
+impl LengthDist {
+    /// What is wrong beyond what the schema says: `(field, what would be right)` each.
+    #[must_use]
+    pub fn problems(&self) -> Vec<(&'static str, String)> {
+        let mut all = Vec::new();
+        let mut need = |right: bool, field: &'static str, text: String| {
+            if !right {
+                all.push((field, text));
+            }
+        };
+        let at_least_one = || "at least 1".to_owned();
+        match self {
+            Self::Constant(n) => need(*n >= 1, "constant", at_least_one()),
+            Self::Uniform { min, max } => {
+                need(*min >= 1, "uniform.min", at_least_one());
+                need(max >= min, "uniform.max", format!("`max` is at least `min`, which is {min}"));
+            }
+            Self::Normal { mean, stddev } => {
+                need(*mean >= 1.0, "normal.mean", at_least_one());
+                need(*stddev >= 0.0, "normal.stddev", "0 or more".to_owned());
+            }
+            Self::Zipf { max, exponent } => {
+                need(*max >= 1, "zipf.max", at_least_one());
+                need(*exponent > 0.0, "zipf.exponent", "more than 0".to_owned());
+            }
+        }
+        all
+    }
+
+    /// The longest length, where the distribution has one.
+    #[must_use]
+    pub const fn longest(&self) -> Option<u32> {
+        match self {
+            Self::Constant(n) => Some(*n),
+            Self::Uniform { max, .. } | Self::Zipf { max, .. } => Some(*max),
+            Self::Normal { .. } => None,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -88,7 +88,7 @@ pub struct Diagnostics {
 
 impl Diagnostics {
     pub(super) fn new(name: &str, text: &str, mut problems: Vec<Problem>) -> Self {
-        problems.sort_by(|a, b| (a.at.start, a.at.end).cmp(&(b.at.start, b.at.end)));
+        problems.sort_by_key(|problem| (problem.at.start, problem.at.end));
         let newlines: Vec<usize> =
             text.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(i, _)| i).collect();
         let all = problems

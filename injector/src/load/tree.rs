@@ -6,7 +6,7 @@
 use super::diagnostic::{Problem, quoted};
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span as RawSpan, StrInput, Tag};
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -30,10 +30,10 @@ pub(super) enum Data {
     Number(serde_json::Number),
     /// `.inf`, `.nan` or an integer beyond 64 bits: numbers that JSON does not have.
     OddNumber,
-    /// A text. `verbatim` where the source has it letter by letter, so that a column in it can be shown.
+    /// A text, and where it begins if the source has it letter by letter, so that a column in it can be shown.
     Text {
         text: String,
-        verbatim: bool,
+        verbatim: Option<usize>,
     },
     List(Vec<Rc<Node>>),
     Map(Vec<Entry>),
@@ -139,7 +139,7 @@ struct Open {
 
 enum OpenKind {
     List(Vec<Rc<Node>>),
-    Map { entries: Vec<Entry>, seen: BTreeSet<String>, key: Option<Key> },
+    Map { entries: Vec<Entry>, seen: BTreeMap<String, Range<usize>>, key: Option<Key> },
 }
 
 /// The key that waits for its value.
@@ -201,7 +201,7 @@ impl<'t> Builder<'t> {
                 }
                 Event::MappingStart(anchor, tag) => {
                     self.refuse_tag(tag.as_deref(), &at);
-                    let kind = OpenKind::Map { entries: Vec::new(), seen: BTreeSet::new(), key: None };
+                    let kind = OpenKind::Map { entries: Vec::new(), seen: BTreeMap::new(), key: None };
                     self.begin(kind, anchor, &at)?;
                 }
                 Event::SequenceEnd | Event::MappingEnd => self.end(at.end)?,
@@ -270,7 +270,7 @@ impl<'t> Builder<'t> {
             Some(OpenKind::List(items)) => items.push(node),
             Some(OpenKind::Map { entries, seen, key }) => match key.take() {
                 None => {
-                    let (key_value, problem) = key_of(&node, at, seen, entries);
+                    let (key_value, problem) = key_of(&node, at, seen);
                     *key = Some(key_value);
                     self.problems.extend(problem);
                 }
@@ -304,8 +304,9 @@ impl<'t> Builder<'t> {
 
     fn text_data(&self, text: &str, at: &Range<usize>) -> Data {
         let source = &self.text[at.clone()];
-        let inner = source.strip_prefix(['"', '\'']).unwrap_or(source);
-        Data::Text { text: text.to_owned(), verbatim: !text.is_empty() && inner.starts_with(text) }
+        let skipped = usize::from(source.starts_with(['"', '\'']));
+        let verbatim = !text.is_empty() && source[skipped..].starts_with(text);
+        Data::Text { text: text.to_owned(), verbatim: verbatim.then_some(at.start + skipped) }
     }
 
     fn refuse_tag(&mut self, tag: Option<&Tag>, at: &Range<usize>) {
@@ -366,8 +367,7 @@ fn written_out(node: &Node, budget: &mut usize) -> usize {
 fn key_of(
     node: &Node,
     at: Range<usize>,
-    seen: &mut BTreeSet<String>,
-    entries: &[Entry],
+    seen: &mut BTreeMap<String, Range<usize>>,
 ) -> (Key, Option<Problem>) {
     let text = match &node.data {
         Data::Text { text, .. } => text.clone(),
@@ -379,17 +379,16 @@ fn key_of(
             return (Key { text: String::new(), span: at, dropped: true }, Some(problem));
         }
     };
-    if seen.insert(text.clone()) {
+    let Some(first) = seen.get(&text) else {
+        seen.insert(text.clone(), at.clone());
         return (Key { text, span: at, dropped: false }, None);
-    }
-    let mut problem = Problem::new(
+    };
+    let problem = Problem::new(
         at.clone(),
         format!("the key {} comes twice", quoted(&text)),
         "only one of the two can hold: remove the other",
-    );
-    if let Some(first) = entries.iter().find(|entry| entry.key == text) {
-        problem = problem.also(first.key_span.clone(), "it is here already");
-    }
+    )
+    .also(first.clone(), "it is here already");
     (Key { text, span: at, dropped: true }, Some(problem))
 }
 

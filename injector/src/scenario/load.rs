@@ -84,6 +84,37 @@ pub enum Arrival {
     },
 }
 
+/// More requests a second than one machine can send.
+const MOST_REQUESTS_A_SECOND: f64 = 1e6;
+
+impl Arrival {
+    /// What is wrong beyond what the schema says: `(field, what would be right)` each.
+    #[must_use]
+    pub fn problems(&self) -> Vec<(&'static str, String)> {
+        let rate_field = match self {
+            Self::Constant { .. } => "constant.rate",
+            Self::Poisson { .. } => "poisson.rate",
+            Self::Gamma { .. } => "gamma.rate",
+            Self::Closed { .. } => "closed",
+        };
+        let mut all = Vec::new();
+        if let Self::Constant { rate } | Self::Poisson { rate } | Self::Gamma { rate, .. } = self
+            && !(*rate > 0.0 && *rate <= MOST_REQUESTS_A_SECOND)
+        {
+            all.push((rate_field, "more than 0 requests a second, and at most a million".to_owned()));
+        }
+        match self {
+            Self::Gamma { burstiness, .. } if *burstiness <= 0.0 => {
+                all.push(("gamma.burstiness", "more than 0; 1 is as bursty as Poisson".to_owned()));
+            }
+            Self::Closed { concurrency: 0, .. } => all.push(("closed.concurrency", "at least 1".to_owned())),
+            Self::Closed { requests: Some(0), .. } => all.push(("closed.requests", "at least 1".to_owned())),
+            _ => {}
+        }
+        all
+    }
+}
+
 /// What is asked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -121,6 +152,18 @@ pub struct Timeouts {
     /// The longest silence between two tokens.
     #[serde(default = "Timeouts::default_stall")]
     pub stall: TimeSpan,
+}
+
+impl Timeouts {
+    /// What is wrong beyond what the schema says: `(field, what would be right)` each.
+    #[must_use]
+    pub fn problems(&self) -> Vec<(&'static str, String)> {
+        [("request", self.request), ("firstToken", self.first_token), ("stall", self.stall)]
+            .into_iter()
+            .filter(|(_, span)| span.0.is_zero())
+            .map(|(field, _)| (field, "more than 0s".to_owned()))
+            .collect()
+    }
 }
 
 const fn seconds(n: u64) -> TimeSpan {

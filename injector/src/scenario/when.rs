@@ -7,8 +7,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A trigger. All that is given must hold. A request that passes the matchers while the window is open is
-/// *eligible*; eligible requests are numbered from 0, and the counts below go by that number.
+/// A trigger. All that is given must hold. A request that passes the matchers while the window is open is *eligible*.
+/// Where the client numbers its requests (Brownout's load does), `probability` and `every` go by that number, so that
+/// the same requests are hit however connections interleave; else by the order of arrival.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct When {
@@ -16,15 +17,15 @@ pub struct When {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.0, max = 1.0))]
     pub probability: Option<f64>,
-    /// It fires on every nth eligible request.
+    /// It fires on every nth request: of n eligible ones in order the last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub every: Option<u64>,
-    /// It fires at most this often.
+    /// It fires at most this often: on the first that arrive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub max_hits: Option<u64>,
-    /// It leaves the first n eligible requests alone.
+    /// It leaves the first n eligible requests alone, by order of arrival.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after_calls: Option<u64>,
     /// The window opens this long after the faults are armed.
@@ -39,7 +40,8 @@ pub struct When {
     /// The window opens again each such period.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeat: Option<TimeSpan>,
-    /// Path of the request; `*` stands for any characters. Health checks and metrics are exempt unless named here.
+    /// Path of the request; `*` stands for any characters. Health checks and metrics are exempt unless named here, as
+    /// `/health*` does; `*` and `/v1/*` name none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// HTTP method.
@@ -72,12 +74,12 @@ impl When {
     /// Whether the matchers let this request through. `own_paths` are paths that the fault itself names.
     #[must_use]
     pub fn matches(&self, facts: &Facts<'_>, own_paths: &[String]) -> bool {
-        let path_named = match (&self.path, own_paths) {
-            (Some(pattern), _) => glob(pattern, facts.path),
-            (None, []) => !PROBE_PATHS.contains(&facts.path),
-            (None, own) => own.iter().any(|pattern| glob(pattern, facts.path)),
-        };
-        path_named
+        let path = facts.path;
+        let own = own_paths.is_empty() || own_paths.iter().any(|pattern| glob(pattern, path));
+        let asked = self.path.as_ref().is_none_or(|pattern| glob(pattern, path));
+        let named = !own_paths.is_empty() || self.path.as_deref().is_some_and(names_probes);
+        own && asked
+            && (named || !is_probe(path))
             && self.method.as_ref().is_none_or(|method| method.eq_ignore_ascii_case(facts.method))
             && self.model.as_ref().is_none_or(|pattern| facts.model.is_some_and(|model| glob(pattern, model)))
             && self.stream.is_none_or(|stream| stream == facts.stream)
@@ -86,6 +88,18 @@ impl When {
                 .iter()
                 .all(|(name, pattern)| (facts.header)(name).is_some_and(|value| glob(pattern, value)))
     }
+}
+
+/// Whether a path is that of a health check or of metrics.
+fn is_probe(path: &str) -> bool {
+    let path = path.trim_end_matches('/');
+    PROBE_PATHS.contains(&path)
+}
+
+/// Whether a pattern means probes when it matches one: `/health*` does, `*` and `/v1/*` do not. A fault on "all paths"
+/// that failed the health checks too would have the pods restarted, which is another experiment.
+fn names_probes(pattern: &str) -> bool {
+    ["health", "live", "ready", "metrics", "ping", "info"].iter().any(|word| pattern.contains(word))
 }
 
 /// Whether `text` is as `pattern` says, where `*` stands for any characters, also none. Linear in practice, never
@@ -114,7 +128,51 @@ pub fn glob(pattern: &str, text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::glob;
+    use super::{When, glob};
+    use crate::Facts;
+    use crate::wire::Api;
+    use std::time::Duration;
+
+    fn matches(when: &When, own: &[&str], path: &str) -> bool {
+        let own: Vec<String> = own.iter().map(|path| (*path).to_owned()).collect();
+        let facts = Facts {
+            at: Duration::ZERO,
+            number: None,
+            method: "POST",
+            path,
+            api: Api::of_path(path),
+            model: None,
+            stream: false,
+            prompt_tokens: 0,
+            header: &|_| None,
+        };
+        when.matches(&facts, &own)
+    }
+
+    #[test]
+    fn probes_are_hit_only_where_they_are_named() {
+        let on = |path: &str| When { path: Some(path.to_owned()), ..When::default() };
+        for (pattern, path, is) in [
+            ("*", "/health", false),
+            ("/v1/*", "/v1/health/ready", false),
+            ("*", "/metrics/", false),
+            ("/health*", "/healthz", true),
+            ("/v2/health/*", "/v2/health/live", true),
+            ("*", "/v1/models", true),
+        ] {
+            assert_eq!(matches(&on(pattern), &[], path), is, "{pattern} on {path}");
+        }
+        assert!(!matches(&When::default(), &[], "/health"));
+    }
+
+    #[test]
+    fn paths_of_the_fault_itself_bound_it_also_where_a_path_is_given() {
+        let all = When { path: Some("/*".to_owned()), ..When::default() };
+        assert!(!matches(&all, &["/health"], "/v1/models"));
+        assert!(matches(&all, &["/health"], "/health"));
+        assert!(matches(&When::default(), &["/health"], "/health"));
+        assert!(!matches(&When::default(), &["/health"], "/v1/models"));
+    }
 
     #[test]
     fn stars_stand_for_any_characters() {
