@@ -144,6 +144,7 @@ mod tests {
             model: None,
             stream: false,
             prompt_tokens: 0,
+            max_tokens: None,
             header: &|_| None,
         };
         when.matches(&facts, &own)
