@@ -4,7 +4,12 @@
 //! first fault that answers in the server's stead (or hangs up) ends the list: the faults after it neither fire nor
 //! count. On the way back each event passes through the effects in file order, and each effect sees what the one
 //! before it let through: what was dropped is not seen, what was replaced is seen replaced. Added waits sum up, the
-//! larger of two spacings holds. Whoever ends the stream first ends it for all.
+//! larger of two spacings holds, and so does the lower of two rates. Whoever ends the stream first ends it for all.
+//! [`Chain`] is this rule as code; whoever carries effects out needs no other.
+
+mod chain;
+
+pub use chain::Chain;
 
 use crate::facts::Facts;
 use crate::wire::{Event, ProviderError};

@@ -1,0 +1,156 @@
+//! How overlapping faults compose: the rule in `effect.rs`, on real kinds.
+
+use crate::harness::*;
+use brownout_injector::draw::Draw;
+use brownout_injector::effect::{Chain, Close, Then};
+use brownout_injector::wire::{Api, Class, Event, sse};
+use proptest::prelude::*;
+use serde_json::json;
+use std::time::Duration;
+
+fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+proptest! {
+    /// Two effects in a chain do what one does to what the other let through.
+    #[test]
+    fn a_chain_is_one_after_the_other(
+        api in api(), words in words(0..12), first in kinds(), second in kinds(),
+    ) {
+        let events = stream(api, &words);
+        let both = run(&[first.clone(), second.clone()], api, &events);
+        let one = run(&[first], api, &events);
+        prop_assume!(!matches!(one.then, Then::Close(_)));
+        let between: Vec<Vec<u8>> = one.events().iter().map(|raw| raw.to_vec()).collect();
+        // The same randomness as in the chain, where it has index 1.
+        let mut chain = Chain::new(api);
+        if let Some(effect) = fault(second).on_answer(&facts(api), Draw::new(1, "test", 1)) {
+            chain.push(1, FOREVER, effect);
+        }
+        let (mut bytes, mut ended) = (Vec::new(), false);
+        for raw in &between {
+            let data = sse::fields(raw).data;
+            let class = brownout_injector::wire::classify(api, data.as_deref());
+            let event = Event { raw, data: data.as_deref().unwrap_or_default(), class, api, token: 0 };
+            let step = chain.event(Duration::ZERO, &event);
+            match &step.out {
+                brownout_injector::effect::Out::Same => bytes.extend_from_slice(raw),
+                brownout_injector::effect::Out::Replace(new) => bytes.extend_from_slice(new),
+            }
+            if step.then != Then::Continue {
+                ended = true;
+                break;
+            }
+        }
+        if !ended {
+            chain.end(Duration::ZERO);
+        }
+        prop_assert_eq!(String::from_utf8_lossy(&both.bytes), String::from_utf8_lossy(&bytes));
+    }
+
+    #[test]
+    fn waits_add_up_and_the_larger_spacing_and_lower_rate_hold(api in api(), words in words(1..8)) {
+        let faults = [
+            json!({"slowTokens": {"delay": {"constant": "10ms"}}}),
+            json!({"slowTokens": {"tokensPerSecond": 100}}),
+            json!({"bandwidth": {"bytesPerSecond": 900}}),
+            json!({"slowTokens": {"delay": {"constant": "5ms"}}}),
+            json!({"slowTokens": {"tokensPerSecond": 20}}),
+            json!({"bandwidth": {"bytesPerSecond": 300}}),
+        ];
+        let seen = run(&faults, api, &stream(api, &words));
+        prop_assert_eq!(seen.added(), ms(15) * words.len() as u32);
+        let held: Vec<_> = seen.steps.iter().filter(|step| !step.hold.add.is_zero()).collect();
+        prop_assert!(held.iter().all(|step| step.hold.space == ms(50)));
+        prop_assert!(held.iter().all(|step| step.hold.bytes_per_second.map(u64::from) == Some(300)));
+    }
+
+    #[test]
+    fn whoever_ends_first_ends_for_all(api in api(), words in words(6..12), a in 0_usize..5, b in 0_usize..5) {
+        let cut = json!({"truncate": {"afterTokens": a}});
+        let close = json!({"disconnect": {"afterTokens": b}});
+        for faults in [[cut.clone(), close.clone()], [close, cut]] {
+            let seen = run(&faults, api, &stream(api, &words));
+            prop_assert_eq!(seen.texts(api).len(), a.min(b));
+            if a < b {
+                prop_assert_eq!(seen.then, Then::End);
+            } else if b < a {
+                prop_assert_eq!(seen.then, Then::Close(Close::Rst));
+            }
+        }
+    }
+}
+
+/// Kinds that act on answers, with parameters that make them act.
+fn kinds() -> impl Strategy<Value = serde_json::Value> {
+    let all = vec![
+        json!({"firstTokenDelay": {"delay": {"constant": "1s"}}}),
+        json!({"slowTokens": {"delay": {"constant": "1ms"}}}),
+        json!({"stall": {"atToken": 3, "for": "1s"}}),
+        json!({"truncate": {"afterTokens": 4}}),
+        json!({"truncate": {"afterTokens": 3, "finish": "length"}}),
+        json!({"disconnect": {"afterTokens": 5}}),
+        json!({"corruptTokens": {"how": "drop", "share": 0.5}}),
+        json!({"corruptTokens": {"how": "repeat", "share": 0.5}}),
+        json!({"corruptTokens": {"how": "swap", "share": 0.5}}),
+        json!({"malformedStream": {"how": "badJson", "atToken": 2}}),
+        json!({"malformedStream": {"how": "badUtf8", "atToken": 2}}),
+        json!({"inbandError": {"atToken": 4, "thenDone": true}}),
+        json!({"emptyResponse": {"how": "content"}}),
+        json!({"emptyResponse": {"how": "body"}}),
+        json!({"bandwidth": {"bytesPerSecond": 100}}),
+        json!({"wrongModel": {}}),
+        json!({"usageLie": {"factor": 3}}),
+        json!({"usageLie": {"omit": true}}),
+    ];
+    prop::sample::select(all)
+}
+
+#[test]
+fn tokens_are_counted_in_what_comes_through() {
+    let words: Vec<String> = (0..10).map(|i| format!(" w{i}")).collect();
+    let faults = [
+        json!({"corruptTokens": {"how": "drop", "share": 1.0}}),
+        json!({"stall": {"atToken": 1, "for": "1s"}}),
+    ];
+    let seen = run(&faults, Api::OpenaiChat, &stream(Api::OpenaiChat, &words));
+    assert_eq!((seen.done[0].touched, seen.done[1].touched), (10, 0), "no token was left to stall at");
+}
+
+#[test]
+fn an_effect_whose_time_is_over_passes_and_holds_no_longer() {
+    let api = Api::TritonGenerate;
+    let raw = br#"data: {"text_output":"x"}
+
+"#;
+    let event = Event { raw, data: b"", class: Class::Content, api, token: 0 };
+    let mut chain = Chain::new(api);
+    let stall = fault(json!({"slowTokens": {"delay": {"constant": "10s"}}}));
+    let draw = Draw::new(1, "test", 0);
+    chain.push(0, Duration::from_secs(15), stall.on_answer(&facts(api), draw).expect("it acts on answers"));
+    chain.push(1, Duration::from_secs(12), stall.on_answer(&facts(api), draw).expect("it acts on answers"));
+    assert_eq!(
+        chain.event(Duration::ZERO, &event).hold.add,
+        Duration::from_secs(12),
+        "10 s, then 2 s are left"
+    );
+    assert_eq!(chain.event(Duration::from_secs(13), &event).hold.add, Duration::from_secs(2));
+    assert_eq!(chain.event(Duration::from_secs(15), &event).hold.add, Duration::ZERO);
+    let asked: Vec<Duration> = chain.done().map(|(_, done)| done.asked).collect();
+    assert_eq!(asked, [Duration::from_secs(12), Duration::from_secs(2)]);
+}
+
+#[test]
+fn whole_bodies_pass_through_all() {
+    let api = Api::OpenaiChat;
+    let words: Vec<String> = (0..8).map(|i| format!(" w{i}")).collect();
+    let faults = [
+        json!({"truncate": {"afterTokens": 4, "finish": "length"}}),
+        json!({"corruptTokens": {"how": "repeat", "share": 1.0}}),
+        json!({"wrongModel": {"model": "other"}}),
+    ];
+    let reading = run_body(&faults, api, &body(api, &words), 8).whole(api);
+    assert_eq!(reading.text, " w0 w0 w1 w1 w2 w2 w3 w3");
+    assert_eq!((reading.model.as_deref(), reading.finish.as_deref()), (Some("other"), Some("length")));
+}

@@ -1,0 +1,134 @@
+//! rateLimit and queue: state shared by requests.
+
+use crate::harness::*;
+use brownout_injector::effect::{Before, RetryValue};
+use brownout_injector::fault::{Arrival, Buckets, Places};
+use brownout_injector::wire::Api;
+use proptest::prelude::*;
+use serde_json::json;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+const NANO: Duration = Duration::from_nanos(1);
+
+proptest! {
+    /// The wait that is told is exact: then the same request is admitted, and one nanosecond sooner it is not.
+    #[test]
+    fn retry_after_is_true(
+        requests in prop::option::of(1.0_f64..1000.0),
+        tokens in prop::option::of(1.0_f64..100_000.0),
+        gaps in prop::collection::vec((0_u64..3_000_000_000, 0_u32..2000), 1..200),
+    ) {
+        let mut buckets = Buckets::new(requests, tokens);
+        let mut now = Duration::ZERO;
+        for (gap, asked) in gaps {
+            now += Duration::from_nanos(gap);
+            let Err(refusal) = buckets.clone().take(now, asked, Api::OpenaiChat) else {
+                prop_assert!(buckets.take(now, asked, Api::OpenaiChat).is_ok());
+                continue;
+            };
+            let Some(wait) = refusal.retry_after else {
+                prop_assert!(f64::from(asked) > tokens.expect("only tokens can be too many") * 0.999);
+                prop_assert!(buckets.clone().take(now + Duration::from_secs(3600), asked, Api::OpenaiChat).is_err());
+                continue;
+            };
+            prop_assert!(wait > Duration::ZERO);
+            prop_assert!(buckets.clone().take(now + wait, asked, Api::OpenaiChat).is_ok());
+            prop_assert!(buckets.clone().take(now + wait - NANO, asked, Api::OpenaiChat).is_err());
+        }
+    }
+
+    /// Over any stretch of time no more is admitted than a full bucket and what refills meanwhile.
+    #[test]
+    fn no_more_than_the_rate_is_admitted(rate in 1_u32..600, gaps in prop::collection::vec(0_u64..2000, 1..400)) {
+        let mut buckets = Buckets::new(Some(f64::from(rate)), None);
+        let (mut now, mut admitted) = (Duration::ZERO, 0_u32);
+        for gap in gaps {
+            now += Duration::from_millis(gap);
+            admitted += u32::from(buckets.take(now, 0, Api::OpenaiChat).is_ok());
+            let most = f64::from(rate) * (1.0 + now.as_secs_f64() / 60.0);
+            prop_assert!(f64::from(admitted) <= most + 1e-6, "{} of at most {}", admitted, most);
+        }
+    }
+
+    #[test]
+    fn a_queue_is_first_come_first_served(
+        places in 1_u32..4, room in 0_u32..4, moves in prop::collection::vec(0_u8..3, 1..200),
+    ) {
+        let mut queue = Places::new(places, room);
+        let (mut inside, mut waiting) = (0_usize, VecDeque::new());
+        for what in moves {
+            match what {
+                0 => match queue.arrive() {
+                    Arrival::Admitted => {
+                        prop_assert!(waiting.is_empty());
+                        inside += 1;
+                    }
+                    Arrival::Waits(number) => {
+                        prop_assert_eq!(inside, places as usize);
+                        waiting.push_back(number);
+                    }
+                    Arrival::Full => prop_assert_eq!((inside, waiting.len()), (places as usize, room as usize)),
+                },
+                1 if inside > 0 => {
+                    let next = queue.leave();
+                    prop_assert_eq!(next, waiting.pop_front());
+                    inside -= usize::from(next.is_none());
+                }
+                2 => {
+                    if let Some(number) = waiting.pop_back() {
+                        prop_assert!(queue.give_up(number));
+                        prop_assert!(!queue.give_up(number));
+                    }
+                }
+                _ => {}
+            }
+            prop_assert!(inside <= places as usize && waiting.len() <= room as usize);
+            prop_assert_eq!(queue.load(), (inside, waiting.len()));
+        }
+    }
+}
+
+fn value<'a>(headers: &'a [(String, RetryValue)], name: &str) -> Option<&'a RetryValue> {
+    headers.iter().find(|(known, _)| known == name).map(|(_, value)| value)
+}
+
+#[test]
+fn the_headers_are_the_providers_own() {
+    let text = |text: &str| Some(RetryValue::Text(text.to_owned()));
+    let mut buckets = Buckets::new(Some(10.0), Some(6000.0));
+    let headers = buckets.take(Duration::ZERO, 1500, Api::OpenaiChat).expect("full buckets");
+    assert_eq!(value(&headers, "x-ratelimit-limit-requests").cloned(), text("10"));
+    assert_eq!(value(&headers, "x-ratelimit-remaining-requests").cloned(), text("9"));
+    assert_eq!(value(&headers, "x-ratelimit-reset-requests").cloned(), text("6s"));
+    assert_eq!(value(&headers, "x-ratelimit-remaining-tokens").cloned(), text("4500"));
+    assert_eq!(value(&headers, "x-ratelimit-reset-tokens").cloned(), text("15s"));
+    let headers = buckets.take(Duration::from_millis(20), 3000, Api::AnthropicMessages).expect("enough");
+    assert_eq!(value(&headers, "anthropic-ratelimit-tokens-remaining").cloned(), text("1502"));
+    let reset = RetryValue::Rfc3339In(Duration::from_millis(44_980));
+    assert_eq!(value(&headers, "anthropic-ratelimit-tokens-reset").cloned(), Some(reset));
+
+    let refusal =
+        buckets.take(Duration::from_millis(20), 1600, Api::OpenaiChat).expect_err("only 1502 are left");
+    assert_eq!((refusal.what, refusal.retry_after), ("tokens", Some(Duration::from_millis(980))));
+    let answer = refusal.answer(Api::OpenaiChat);
+    assert_eq!(answer.status, 429);
+    assert_eq!(value(&answer.headers, "retry-after").cloned(), text("1"));
+    assert_eq!(value(&answer.headers, "retry-after-ms").cloned(), text("980"));
+
+    let too_large = buckets.take(Duration::from_secs(500), 6001, Api::OpenaiChat).expect_err("never fits");
+    assert_eq!(too_large.retry_after, None);
+    assert_eq!(value(&too_large.answer(Api::OpenaiChat).headers, "retry-after"), None);
+}
+
+#[test]
+fn the_parameters_reach_the_proxy() {
+    assert_eq!(
+        before(json!({"rateLimit": {"requestsPerMinute": 30.0}}), Api::OpenaiChat),
+        Before::RateLimit { requests_per_minute: Some(30.0), tokens_per_minute: None }
+    );
+    let queue = before(json!({"queue": {"maxInFlight": 2, "timeout": "1s"}}), Api::OpenaiChat);
+    let Before::Queue { max_in_flight, max_waiting, timeout, full } = queue else { panic!("{queue:?}") };
+    assert_eq!((max_in_flight, max_waiting, timeout), (2, u32::MAX, Some(Duration::from_secs(1))));
+    assert_eq!(full.status, 503);
+}
