@@ -237,7 +237,9 @@ impl Collector<'_> {
         }
         if self.stop.reason().is_none() && self.failure.is_none() {
             self.command(&Command::Drain);
-            let patience = self.config.stragglers.min(self.config.load.timeouts.request.0);
+            // A little more than a request may take: its own deadline is to end it, not the run.
+            let deadline = self.config.load.timeouts.request.0 + Duration::from_secs(1);
+            let patience = self.config.stragglers.min(deadline);
             self.pump(Instant::now() + patience, None);
         }
         self.command(&Command::End);
