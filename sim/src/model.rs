@@ -94,9 +94,8 @@ impl Generator {
     }
 
     fn take(&mut self, weights: &Weights, token: u32) {
-        let embedding = weights.embed(token);
-        for dim in 0..DIM {
-            self.context[dim] = self.context[dim] * DECAY + embedding[dim];
+        for (value, added) in self.context.iter_mut().zip(weights.embed(token)) {
+            *value = *value * DECAY + added;
         }
         self.recent[self.produced % RECENT] = token;
         self.current = token;
