@@ -215,12 +215,13 @@ impl Desk {
                 metrics.first_token(truth);
             }
         }
-        let finish = token.finish;
-        // A client that is gone drops its ticket too, and the abort follows.
-        let _ = live.events.send(Event { token, cached: truth.cached_tokens });
-        if let Some(finish) = finish {
+        let (events, event) = (live.events.clone(), Event { cached: truth.cached_tokens, token });
+        // Written down before it is sent: who has the whole answer finds it in the records.
+        if let Some(finish) = event.token.finish {
             self.close(metrics, id, finish);
         }
+        // A client that is gone drops its ticket too, and the abort follows.
+        let _ = events.send(event);
     }
 
     fn close(&mut self, metrics: &mut Metrics, id: SequenceId, finish: Finish) {

@@ -118,13 +118,16 @@ async fn fixed_timing_keeps_its_gaps_without_drift() {
     let (ttft, itl) = (Duration::from_millis(20), Duration::from_millis(5));
     let sim = Sim::start(SimConfig::fixed(ttft, itl)).await.expect("starts");
     let mut client = Client::http1(sim.addr()).await;
-    client.post("/v1/chat/completions", &ask(100, true)).await;
-    let truth = &sim.truth()[0];
-    let first = truth.ttft().expect("a token");
-    let rest = truth.last_token.expect("tokens") - truth.first_token.expect("tokens");
+    // A busy machine may stall anything for a while, but hardly each of three tries at its end.
+    for _ in 0..3 {
+        client.post("/v1/chat/completions", &ask(100, true)).await;
+    }
+    let truth = sim.truth();
+    let first = truth.iter().filter_map(|request| request.ttft()).min().expect("three requests");
     assert!(first >= ttft - Duration::from_millis(1), "{first:?}");
-    // 99 gaps: a millisecond lost on each would be 594 ms. The first token may be late, so the rest may be early.
-    assert!(rest > Duration::from_millis(400) && rest < Duration::from_millis(580), "{rest:?}");
+    let tpot = truth.iter().filter_map(|request| request.tpot()).min().expect("three requests");
+    // A timer's millisecond lost on each gap would make it 6 ms. A late first token makes the rest come early.
+    assert!(tpot > Duration::from_millis(4) && tpot < Duration::from_micros(5500), "{tpot:?}");
 }
 
 #[tokio::test]
