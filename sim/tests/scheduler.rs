@@ -222,23 +222,25 @@ fn impossible_sizes_and_prompts_are_refused() {
     assert!(scheduler.is_idle());
 }
 
-/// Runs all requests to their ends and gives each one's tokens, and the preemptions it took.
+/// Runs all requests to their ends and gives each one's tokens, the preemptions it took, and the tokens computed.
 fn run(
     weights: &Arc<Weights>,
     config: SchedulerConfig,
     requests: &[AnswerSpec],
-) -> (BTreeMap<u64, Vec<u32>>, u64) {
+) -> (BTreeMap<u64, Vec<u32>>, u64, usize) {
     let mut core = Core::new(config, weights.clone());
     for (id, spec) in requests.iter().enumerate() {
         core.add(id as u64, spec.clone(), 0).expect("short enough");
     }
     let mut said: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
     let mut ended = BTreeSet::new();
+    let mut computed = 0;
     for _ in 0..100_000 {
         if ended.len() == requests.len() {
             break;
         }
         let step = core.schedule();
+        computed += step.shares.iter().map(|share| share.tokens).sum::<usize>();
         core.commit(&step, |id, token| {
             said.entry(id).or_default().push(token.id);
             if token.finish.is_some() {
@@ -248,7 +250,7 @@ fn run(
         core.scheduler().audit().expect("sound");
     }
     assert_eq!(ended.len(), requests.len(), "all end");
-    (said, core.scheduler().totals().preemptions)
+    (said, core.scheduler().totals().preemptions, computed)
 }
 
 #[test]
@@ -267,7 +269,7 @@ fn batching_and_preemption_change_when_tokens_come_and_never_which() {
         })
         .collect();
     let roomy = SchedulerConfig { max_model_len: 512, ..SchedulerConfig::default() };
-    let (expected, none) = run(&weights, roomy.clone(), &requests);
+    let (expected, none, once) = run(&weights, roomy.clone(), &requests);
     assert_eq!(none, 0);
     assert!(expected.values().all(|tokens| tokens.len() == 120));
     let one_by_one = SchedulerConfig { max_num_seqs: 1, ..roomy.clone() };
@@ -275,8 +277,9 @@ fn batching_and_preemption_change_when_tokens_come_and_never_which() {
     for prefix_caching in [true, false] {
         // 32 blocks hold about four of the twelve at their full length.
         let tight = SchedulerConfig { kv_blocks: 32, prefix_caching, ..roomy.clone() };
-        let (said, preemptions) = run(&weights, tight, &requests);
+        let (said, preemptions, computed) = run(&weights, tight, &requests);
         assert!(preemptions > 0, "blocks ran out");
+        assert!(computed > once || prefix_caching, "what was lost is computed again: {computed} of {once}");
         assert_eq!(said, expected);
     }
 }
