@@ -2,4 +2,8 @@
 
 pub mod load;
 pub mod record;
+pub mod report;
+pub mod sla;
 pub mod stats;
+pub mod summary;
+pub mod verdict;

@@ -1,0 +1,206 @@
+//! Reports on disk: written whole or not at all, read back, made again.
+
+use super::{REPORT_VERSION, Report, junit, markdown};
+use crate::record::{Recording, RequestRecord};
+use brownout_injector::journal::Entry;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+/// The names of the files in a run's directory.
+pub const REPORT_JSON: &str = "report.json";
+/// The page.
+pub const REPORT_HTML: &str = "report.html";
+/// The text.
+pub const REPORT_MD: &str = "report.md";
+/// For pipelines.
+pub const JUNIT_XML: &str = "junit.xml";
+/// One line a request.
+pub const REQUESTS: &str = "requests.jsonl";
+/// One line an event.
+pub const JOURNAL: &str = "journal.jsonl";
+
+/// Why a report could not be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    /// A file could not be read or written.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file does not hold what it should.
+    #[error("{}, line {line}: {source}", path.display())]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// Why.
+        source: serde_json::Error,
+    },
+    /// The report is of another version.
+    #[error(
+        "{}: this is report version {found}, this program reads version {REPORT_VERSION}; render the run again with the program that made it",
+        path.display()
+    )]
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// Its version, as far as it says.
+        found: String,
+    },
+}
+
+/// Writes all files of a run into `dir`, which is made where missing: the report as JSON, HTML, Markdown and JUnit, the
+/// requests and the journal. Each file appears whole, in the place of an older one, or not at all.
+///
+/// # Errors
+/// When a file cannot be written.
+pub fn write_all(
+    dir: &Path,
+    report: &Report,
+    recording: &Recording,
+    journal: &[Entry],
+) -> Result<(), ReportError> {
+    fs::create_dir_all(dir).map_err(|source| ReportError::Io { path: dir.to_owned(), source })?;
+    // The raw data first: should the disk fill up, the report can be made again from them.
+    write_lines(&dir.join(JOURNAL), journal)?;
+    write_lines(&dir.join(REQUESTS), &recording.requests)?;
+    write_report(dir, report)
+}
+
+/// Writes the report alone, in all its forms.
+fn write_report(dir: &Path, report: &Report) -> Result<(), ReportError> {
+    write_whole(&dir.join(REPORT_JSON), |file| file.write_all(to_json(report).as_bytes()))?;
+    write_whole(&dir.join(REPORT_MD), |file| file.write_all(markdown::render(report).as_bytes()))?;
+    write_whole(&dir.join(JUNIT_XML), |file| file.write_all(junit::render(report).as_bytes()))?;
+    Ok(())
+}
+
+/// `report.json` as text. Numbers have nine significant digits: more would only tell processors apart.
+#[must_use]
+pub fn to_json(report: &Report) -> String {
+    let mut value = serde_json::to_value(report).unwrap_or_default();
+    round(&mut value);
+    let mut text = serde_json::to_string_pretty(&value).unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+/// `value` with nine significant digits; 0 where it is no finite number.
+pub(crate) fn nine_digits(value: f64) -> f64 {
+    format!("{value:.8e}").parse().ok().filter(|v: &f64| v.is_finite()).unwrap_or(0.0)
+}
+
+/// Rounds every fraction in `value` to nine significant digits.
+fn round(value: &mut Value) {
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            if let Some(number) = number.as_f64() {
+                *value = nine_digits(number).into();
+            }
+        }
+        Value::Array(values) => values.iter_mut().for_each(round),
+        Value::Object(fields) => fields.values_mut().for_each(round),
+        _ => {}
+    }
+}
+
+/// Reads the report of the run in `dir`.
+///
+/// # Errors
+/// When the file cannot be read, is no report, or is one of another version.
+pub fn read_report(dir: &Path) -> Result<Report, ReportError> {
+    let path = dir.join(REPORT_JSON);
+    let text = fs::read_to_string(&path).map_err(|source| ReportError::Io { path: path.clone(), source })?;
+    let broken =
+        |source: serde_json::Error| ReportError::Format { path: path.clone(), line: source.line(), source };
+    let value: Value = serde_json::from_str(&text).map_err(broken)?;
+    let found = value.get("reportVersion");
+    if found.and_then(Value::as_u64) != Some(u64::from(REPORT_VERSION)) {
+        let found = found.map_or_else(|| "unknown".to_owned(), Value::to_string);
+        return Err(ReportError::Version { path, found });
+    }
+    serde_json::from_value(value).map_err(broken)
+}
+
+/// Reads the requests of the run in `dir`.
+///
+/// # Errors
+/// When the file cannot be read or a line is no request.
+pub fn read_requests(dir: &Path) -> Result<Vec<RequestRecord>, ReportError> {
+    read_lines(&dir.join(REQUESTS))
+}
+
+/// Makes the report of the run in `dir` again from its requests and its journal, and writes it in all its forms.
+///
+/// # Errors
+/// When a file of the run cannot be read, or one of the report cannot be written.
+pub fn render_again(dir: &Path) -> Result<Report, ReportError> {
+    let old = read_report(dir)?;
+    let recording = recording_of(&old, read_requests(dir)?);
+    let journal: Vec<Entry> = read_lines(&dir.join(JOURNAL))?;
+    let report = Report::build(&old.scenario, old.seed, &recording, &journal, &old.rule_counts, &old.meta);
+    write_report(dir, &report)?;
+    Ok(report)
+}
+
+/// The recording that `report` was made of, with its `requests`.
+pub(crate) fn recording_of(report: &Report, requests: Vec<RequestRecord>) -> Recording {
+    Recording {
+        requests,
+        phases: report.phase_spans.clone(),
+        client: report.client.clone(),
+        cut_short: report.cut_short.clone(),
+    }
+}
+
+fn write_lines<T: Serialize>(path: &Path, items: &[T]) -> Result<(), ReportError> {
+    write_whole(path, |file| {
+        for item in items {
+            serde_json::to_writer(&mut *file, item)?;
+            file.write_all(b"\n")?;
+        }
+        Ok(())
+    })
+}
+
+fn read_lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, ReportError> {
+    let fail = |source: io::Error| ReportError::Io { path: path.to_owned(), source };
+    let mut items = Vec::new();
+    for (i, line) in BufReader::new(fs::File::open(path).map_err(fail)?).lines().enumerate() {
+        let line = line.map_err(fail)?;
+        if !line.trim().is_empty() {
+            let broken = |source| ReportError::Format { path: path.to_owned(), line: i + 1, source };
+            items.push(serde_json::from_str(&line).map_err(broken)?);
+        }
+    }
+    Ok(items)
+}
+
+/// Writes a file under another name first, and gives it its own when it is whole.
+fn write_whole(
+    path: &Path,
+    write: impl FnOnce(&mut BufWriter<fs::File>) -> io::Result<()>,
+) -> Result<(), ReportError> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.part", std::process::id()));
+    let part = path.with_file_name(name);
+    let attempt = || {
+        let mut file = BufWriter::new(fs::File::create(&part)?);
+        write(&mut file)?;
+        file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
+        fs::rename(&part, path)
+    };
+    attempt().map_err(|source| {
+        // Best effort: the error that matters is the first.
+        let _ = fs::remove_file(&part);
+        ReportError::Io { path: path.to_owned(), source }
+    })
+}

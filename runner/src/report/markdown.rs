@@ -1,0 +1,302 @@
+//! The report as Markdown: for a pull request, a ticket, a chat.
+
+use super::{Mode, Report, text};
+use crate::sla::{LineOutcome, LineResult};
+use crate::summary::Unit;
+use crate::summary::degradation::{Change, Finding};
+use crate::summary::phase::PhaseSummary;
+use crate::summary::recovery::RecoveryState;
+use std::fmt::Write;
+
+/// Renders the report.
+#[must_use]
+pub fn render(report: &Report) -> String {
+    let mut md = String::new();
+    // Writing to a string cannot fail.
+    let _ = write(report, &mut md);
+    md
+}
+
+fn write(report: &Report, md: &mut String) -> std::fmt::Result {
+    let verdict = &report.verdict;
+    writeln!(md, "# {}: {}\n", report.name(), verdict.kind.word())?;
+    writeln!(md, "**{}.** Exit code {}.\n", escape(&verdict.headline), verdict.exit_code)?;
+    for reason in &verdict.reasons {
+        writeln!(md, "- {}", escape(reason))?;
+    }
+    writeln!(
+        md,
+        "\nTarget {}, started {}, {} long, seed {}, Brownout {}.",
+        escape(&report.meta.target),
+        escape(&report.meta.started),
+        text::seconds(report.duration),
+        report.seed,
+        report.meta.brownout_version
+    )?;
+    if let Some(why) = &report.cut_short {
+        writeln!(md, "\nThe run was cut short: {}.", escape(why))?;
+    }
+    if !report.sla.is_empty() {
+        writeln!(
+            md,
+            "\n## SLA\n\n| line | outcome | measured | 95 % bounds (one-sided) |\n|---|---|---|---|"
+        )?;
+        for line in &report.sla {
+            let (measured, bounds) = line_cells(line);
+            writeln!(
+                md,
+                "| `{}` | {} | {measured} | {bounds} |",
+                escape(&line.line),
+                outcome_word(line.outcome)
+            )?;
+        }
+    }
+    if !report.changes.is_empty() {
+        writeln!(
+            md,
+            "\n## Degradation\n\n| metric | baseline | with faults | ratio (95 %) | finding |\n|---|---|---|---|---|"
+        )?;
+        for change in &report.changes {
+            let [before, after, ratio, _] = change_cells(change);
+            writeln!(
+                md,
+                "| {} | {before} | {after} | {ratio} | {} |",
+                change.metric,
+                finding_word(change.finding)
+            )?;
+        }
+    }
+    writeln!(md, "\n## Detection and recovery\n\n{}\n\n{}", detection_words(report), recovery_words(report))?;
+    if !report.faults.is_empty() {
+        writeln!(
+            md,
+            "\n## What fired\n\n| fault | kind | eligible | chosen | did something | asked share | given share (95 %) | delay asked / given |\n|---|---|---|---|---|---|---|---|"
+        )?;
+        for fault in &report.faults {
+            let [eligible, chosen, fired, asked, share, delay] = fault_cells(fault);
+            writeln!(
+                md,
+                "| {} | {} | {eligible} | {chosen} | {fired} | {asked} | {share} | {delay} |",
+                fault.fault, fault.kind
+            )?;
+        }
+        for fault in report.faults.iter().filter(|fault| !fault.odd.is_empty()) {
+            writeln!(md, "\n{}: {}.", fault.fault, escape(&fault.odd.join("; ")))?;
+        }
+    }
+    writeln!(
+        md,
+        "\n## Phases\n\n| | {} |",
+        report.phases.iter().map(|p| p.phase.as_str()).collect::<Vec<_>>().join(" | ")
+    )?;
+    writeln!(md, "|---|{}", "---|".repeat(report.phases.len()))?;
+    for (name, cells) in phase_rows(&report.phases) {
+        writeln!(md, "| {name} | {} |", cells.join(" | "))?;
+    }
+    writeln!(md, "\n## Outcomes\n\n| phase | outcome | with a fault | with none |\n|---|---|---|---|")?;
+    for phase in &report.phases {
+        for outcome in &phase.outcomes {
+            let (injected, organic) = (text::count(outcome.injected), text::count(outcome.organic));
+            writeln!(md, "| {} | {} | {injected} | {organic} |", phase.phase, outcome.outcome)?;
+        }
+    }
+    writeln!(md, "\n## Client\n\n{}", client_words(report))?;
+    writeln!(md, "\nA good request is: {}.", escape(&report.good_request))
+}
+
+/// What cannot stand in a Markdown table or would be read as markup.
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '|' | '*' | '_' | '[' | ']' => escaped.extend(['\\', c]),
+            '<' => escaped.push_str("&lt;"),
+            '`' => escaped.push('\''),
+            c if c.is_control() => escaped.push(' '),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+/// The word for a line's outcome.
+pub(crate) const fn outcome_word(outcome: LineOutcome) -> &'static str {
+    match outcome {
+        LineOutcome::Pass => "pass",
+        LineOutcome::Broken => "broken",
+        LineOutcome::Inconclusive => "inconclusive",
+        LineOutcome::NotJudged => "not judged",
+    }
+}
+
+/// The word for a finding.
+pub(crate) const fn finding_word(finding: Finding) -> &'static str {
+    match finding {
+        Finding::Worse => "worse",
+        Finding::Better => "better",
+        Finding::Same => "no clear change",
+        Finding::Unknown => "too few samples",
+    }
+}
+
+/// Measured value and bounds of a line.
+pub(crate) fn line_cells(line: &LineResult) -> (String, String) {
+    let show = |value: f64| line.unit.show(value);
+    let bounds = text::interval(line.bounds, show).unwrap_or_else(|| text::NOTHING.to_owned());
+    (text::maybe(line.measured, show), bounds)
+}
+
+/// The unit of a metric that is named as SLA lines name it.
+pub(crate) fn unit_of(metric: &str) -> Unit {
+    match metric {
+        "error rate" | "truncation rate" | "stall rate" => Unit::Share,
+        "goodput" | "request rate" => Unit::RequestsPerSecond,
+        "throughput" => Unit::TokensPerSecond,
+        _ => Unit::Seconds,
+    }
+}
+
+/// Before, after, ratio with interval, difference with interval.
+pub(crate) fn change_cells(change: &Change) -> [String; 4] {
+    let unit = unit_of(&change.metric);
+    let show = |value: f64| text::value(value, unit);
+    let with = |value: String, interval: Option<String>| match interval {
+        Some(interval) => format!("{value} ({interval})"),
+        None => value,
+    };
+    let ratio = match (change.ratio, change.before, change.after) {
+        (None, Some(before), Some(after)) if before == 0.0 && after > 0.0 => "from nothing".to_owned(),
+        (ratio, ..) => {
+            with(text::maybe(ratio, text::factor), text::interval(change.ratio_interval, text::factor))
+        }
+    };
+    let difference =
+        text::maybe(change.difference, |d| if d > 0.0 { format!("+{}", show(d)) } else { show(d) });
+    [
+        text::maybe(change.before, show),
+        text::maybe(change.after, show),
+        ratio,
+        with(difference, text::interval(change.difference_interval, show)),
+    ]
+}
+
+/// Eligible, chosen, fired, asked share, given share, delays.
+pub(crate) fn fault_cells(fault: &crate::summary::effect::FaultProof) -> [String; 6] {
+    let count = |n: Option<u64>| n.map_or_else(|| text::NOTHING.to_owned(), text::count);
+    let share = match text::interval(fault.share_interval, text::share) {
+        Some(interval) => format!("{} ({interval})", text::maybe(fault.share, text::share)),
+        None => text::maybe(fault.share, text::share),
+    };
+    let millis = |ms: f64| text::seconds(ms / 1e3);
+    let delay = fault.delay.as_ref().map_or_else(
+        || text::NOTHING.to_owned(),
+        |d| {
+            format!(
+                "{} / {}, off by {} (p99)",
+                millis(d.asked_mean_ms),
+                millis(d.given_mean_ms),
+                millis(d.error_p99_ms)
+            )
+        },
+    );
+    [
+        count(fault.eligible),
+        count(fault.chosen),
+        text::count(fault.fired),
+        text::maybe(fault.asked_share, text::share),
+        share,
+        delay,
+    ]
+}
+
+/// When the damage showed, in a sentence.
+pub(crate) fn detection_words(report: &Report) -> String {
+    match &report.detection {
+        None if report.meta.mode == Mode::Load => "A run of load alone: nothing to detect.".to_owned(),
+        None => "Nothing to detect: no fault phase, or no faults.".to_owned(),
+        Some(found) => match (&found.metric, found.seconds) {
+            (Some(metric), Some(seconds)) => format!(
+                "The damage showed within {} of the first firing, in {metric}.",
+                text::seconds(seconds)
+            ),
+            _ => format!("No damage showed: {}.", found.note),
+        },
+    }
+}
+
+/// When the damage was over, in a sentence.
+pub(crate) fn recovery_words(report: &Report) -> String {
+    match &report.recovery {
+        None => "Nothing to recover from.".to_owned(),
+        Some(recovery) => match (recovery.state, recovery.within_seconds) {
+            (RecoveryState::Recovered, Some(within)) => format!(
+                "Recovered within {} of the end of the faults: {}.",
+                text::seconds(within),
+                recovery.note
+            ),
+            (RecoveryState::NotRecovered, _) => format!(
+                "Not recovered in the {} that were watched: {}.",
+                text::seconds(recovery.watched_seconds),
+                recovery.note
+            ),
+            _ => format!("Whether it recovered cannot be said: {}.", recovery.note),
+        },
+    }
+}
+
+/// How the client fared, in a sentence or two.
+pub(crate) fn client_words(report: &Report) -> String {
+    let client = &report.client;
+    let numbers = format!(
+        "{} of a core, sends {} late (p99), event loop {} late (p99) and {} at most.",
+        text::share(client.cpu),
+        text::seconds(client.send_lag_p99),
+        text::seconds(client.loop_lag_p99),
+        text::seconds(client.loop_lag_max)
+    );
+    match report.client_findings.is_empty() {
+        true => format!("Fit to measure: {numbers}"),
+        false => format!("Not fit to measure: {}. {numbers}", report.client_findings.join("; ")),
+    }
+}
+
+/// The numbers of all phases, row by row.
+pub(crate) fn phase_rows(phases: &[PhaseSummary]) -> Vec<(String, Vec<String>)> {
+    let row = |name: &str, cell: &dyn Fn(&PhaseSummary) -> String| {
+        (name.to_owned(), phases.iter().map(cell).collect::<Vec<_>>())
+    };
+    let estimate = |value: crate::stats::Estimate, unit: Unit| {
+        let show = |v: f64| text::value(v, unit);
+        match text::interval(value.interval, show) {
+            Some(interval) => format!("{} ({interval})", text::maybe(value.value, show)),
+            None => text::maybe(value.value, show),
+        }
+    };
+    let mut rows = vec![
+        row("duration", &|p| text::seconds((p.end - p.start).max(0.0))),
+        row("requests", &|p| text::count(p.requests)),
+    ];
+    for metric in ["ttft", "itl", "tpot", "e2e"] {
+        for (statistic, pick) in [
+            ("p50", (|l| l.p50) as fn(&crate::summary::phase::LatencySummary) -> crate::stats::Estimate),
+            ("p95", |l| l.p95),
+            ("p99", |l| l.p99),
+            ("mean", |l| l.mean),
+        ] {
+            let latency = |p: &PhaseSummary| p.latencies.get(metric).map(pick).unwrap_or_default();
+            rows.push(row(&format!("{metric} {statistic}"), &|p| estimate(latency(p), Unit::Seconds)));
+        }
+    }
+    rows.extend([
+        row("error rate", &|p| estimate(p.error_rate, Unit::Share)),
+        row("truncation rate", &|p| estimate(p.truncation_rate, Unit::Share)),
+        row("stall rate", &|p| estimate(p.stall_rate, Unit::Share)),
+        row("goodput", &|p| estimate(p.goodput, Unit::RequestsPerSecond)),
+        row("good requests", &|p| estimate(p.good_share, Unit::Share)),
+        row("throughput", &|p| estimate(p.throughput, Unit::TokensPerSecond)),
+        row("request rate", &|p| estimate(p.request_rate, Unit::RequestsPerSecond)),
+        row("change from gap to gap", &|p| text::maybe(p.jitter.mean_change, text::seconds)),
+        row("gap p99 - p50", &|p| text::maybe(p.jitter.spread, text::seconds)),
+    ]);
+    rows
+}

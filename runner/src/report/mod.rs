@@ -1,0 +1,335 @@
+//! The report of a run: one value that holds every number, and the forms in which people and machines read it.
+
+mod curves;
+pub mod files;
+//pub mod html;
+pub mod junit;
+pub mod markdown;
+//pub mod picture;
+//mod svg;
+pub mod text;
+
+pub use curves::Curve;
+pub use files::{ReportError, read_report, render_again, write_all};
+
+use crate::record::{ClientHealth, Outcome, Phase, Recording, RequestRecord};
+use crate::sla::{Evidence, LineOutcome, LineResult, judge};
+use crate::stats::quantile::of_sorted;
+use crate::summary::data::PhaseData;
+use crate::summary::degradation::{Change, Shift, changes, shifts};
+use crate::summary::effect::{Aligned, FaultProof, FaultWindow, RuleCount};
+use crate::summary::good::GoodRule;
+use crate::summary::phase::{PhaseSummary, outcomes};
+use crate::summary::recovery::{Detection, Recovery, detect, recover};
+use crate::summary::timeline::Timeline;
+use crate::verdict::{Grounds, Verdict, client_findings, reach};
+use brownout_injector::Scenario;
+use brownout_injector::journal::Entry;
+use brownout_injector::sla::Line;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The version of `report.json`. Raised with every change that a reader of the old one would misread.
+pub const REPORT_VERSION: u32 = 1;
+
+/// What a run was.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Mode {
+    /// Faults between baseline and recovery.
+    #[default]
+    Run,
+    /// The load alone: everything after the warm-up is judged as one phase.
+    Load,
+}
+
+/// What a report says about where it comes from.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Meta {
+    /// What kind of run it was.
+    pub mode: Mode,
+    /// The server that was measured.
+    pub target: String,
+    /// Wall-clock time at which the run began, in RFC 3339.
+    pub started: String,
+    /// The version of Brownout.
+    pub brownout_version: String,
+    /// The server's own metrics before and after the run, where it has any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<ServerMetrics>,
+}
+
+/// The server's own metrics, by name (labels included).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ServerMetrics {
+    /// Before the run.
+    pub before: BTreeMap<String, f64>,
+    /// After it.
+    pub after: BTreeMap<String, f64>,
+}
+
+/// A run in numbers. Times are seconds since the run began, durations are seconds, shares go from 0 to 1.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Report {
+    /// [`REPORT_VERSION`].
+    pub report_version: u32,
+    /// What the run says.
+    pub verdict: Verdict,
+    /// Where the numbers come from.
+    pub meta: Meta,
+    /// The seed of every decision.
+    pub seed: u64,
+    /// How long the run lasted.
+    pub duration: f64,
+    /// Why it was cut short, if it was.
+    pub cut_short: Option<String>,
+    /// How each SLA line came out.
+    pub sla: Vec<LineResult>,
+    /// Each metric with faults, against the baseline.
+    pub changes: Vec<Change>,
+    /// How latencies moved as a whole: a description.
+    pub shifts: Vec<Shift>,
+    /// When the damage showed.
+    pub detection: Option<Detection>,
+    /// When it was over.
+    pub recovery: Option<Recovery>,
+    /// Each phase in numbers.
+    pub phases: Vec<PhaseSummary>,
+    /// What counts as a good request, in words.
+    pub good_request: String,
+    /// What each fault was asked to do, and did.
+    pub faults: Vec<FaultProof>,
+    /// When each fault could fire.
+    pub fault_windows: Vec<FaultWindow>,
+    /// How the client fared.
+    pub client: ClientHealth,
+    /// What is wrong with the client, in words.
+    pub client_findings: Vec<String>,
+    /// Latency over percentile, for pictures.
+    pub curves: Vec<Curve>,
+    /// The run in bins of time, for pictures.
+    pub timeline: Timeline,
+    /// When each phase began and ended.
+    pub phase_spans: Vec<(Phase, f64, f64)>,
+    /// How often each rule met a request and chose to fire.
+    pub rule_counts: Vec<RuleCount>,
+    /// The scenario.
+    pub scenario: Scenario,
+}
+
+impl Report {
+    /// Makes the report of a run: the same input gives the same report, to the last bit.
+    #[must_use]
+    pub fn build(
+        scenario: &Scenario,
+        seed: u64,
+        recording: &Recording,
+        journal: &[Entry],
+        rule_counts: &[RuleCount],
+        meta: &Meta,
+    ) -> Self {
+        let (phase_spans, client) = (tidy_phases(&recording.phases), tidy_client(&recording.client));
+        let (lines, unread) = read_lines(&scenario.spec.sla);
+        let spans = spans(&phase_spans, &recording.requests, meta.mode);
+        let aligned = Aligned::new(journal, &spans);
+        let injected = aligned.injected(&recording.requests);
+        let mut phases = gather(recording, &spans, meta.mode, seed);
+        let good = {
+            let baseline = phases.iter().find(|phase| phase.phase == Phase::Baseline);
+            GoodRule::of_lines(&lines, baseline)
+        };
+        let usual_gap = phases.iter().find(|p| p.phase == Phase::Baseline).and_then(|p| p.usual_gap);
+        phases.iter_mut().for_each(|phase| phase.judge(&good, usual_gap));
+        let phase = |wanted: Phase| phases.iter().find(|phase| phase.phase == wanted);
+        let (baseline, fault) = (phase(Phase::Baseline), phase(Phase::Fault));
+        let run = meta.mode == Mode::Run;
+        let pair = baseline.zip(fault).filter(|_| run);
+
+        // Where no line bounds a latency, recovery still has to be seen by something.
+        let recovery_rule = match baseline {
+            Some(baseline) if good.is_empty() => GoodRule::like(baseline),
+            _ => good.clone(),
+        };
+        let with_faults = pair.filter(|_| !scenario.spec.faults.is_empty());
+        let faults = if run { aligned.proofs(scenario, rule_counts) } else { Vec::new() };
+        let detection = with_faults.map(|(baseline, fault)| {
+            let first = faults.iter().filter_map(|fault| fault.first_fired_at).min_by(f64::total_cmp);
+            let from = first.or_else(|| aligned.first_armed()).unwrap_or(fault.start).max(fault.start);
+            detect(baseline, fault, from, &recovery_rule)
+        });
+        let recovery = with_faults.map(|(baseline, fault)| {
+            let healed = aligned.healed().unwrap_or(fault.end);
+            recover(baseline, phase(Phase::Recovery), healed, &recovery_rule)
+        });
+        let evidence = Evidence {
+            judged: if run { fault } else { baseline },
+            baseline: baseline.filter(|_| run),
+            recovery: recovery.as_ref(),
+        };
+        let sla = judge(&lines, &evidence);
+        let client_findings = client_findings(&client, median_ttft(&recording.requests));
+        let verdict = reach(&Grounds {
+            lines: &sla,
+            faults: &faults,
+            client: &client_findings,
+            cut_short: recording.cut_short.as_deref(),
+            invalid: unread.or_else(|| invalid(&phases, &sla, run)),
+        });
+        let duration = spans.iter().map(|(.., end)| *end).fold(0.0, f64::max);
+        Self {
+            report_version: REPORT_VERSION,
+            verdict,
+            meta: meta.clone(),
+            seed,
+            duration,
+            cut_short: recording.cut_short.clone(),
+            sla,
+            changes: pair.map(|(baseline, fault)| changes(baseline, fault)).unwrap_or_default(),
+            shifts: pair.map(|(baseline, fault)| shifts(baseline, fault)).unwrap_or_default(),
+            detection,
+            recovery,
+            phases: phases
+                .iter()
+                .filter(|phase| phase.duration() > 0.0 || !phase.requests.is_empty())
+                .map(|phase| PhaseSummary::new(phase, &injected))
+                .collect(),
+            good_request: good.in_words(),
+            faults,
+            fault_windows: if run { aligned.windows(scenario, duration) } else { Vec::new() },
+            client,
+            client_findings,
+            curves: phases.iter().flat_map(curves::of_phase).collect(),
+            timeline: Timeline::new(&recording.requests, duration, &good, &injected),
+            phase_spans,
+            rule_counts: rule_counts.to_vec(),
+            scenario: scenario.clone(),
+        }
+    }
+
+    /// The scenario's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.scenario.metadata.name
+    }
+
+    /// The summary of a phase, by its name.
+    #[must_use]
+    pub fn phase(&self, name: &str) -> Option<&PhaseSummary> {
+        self.phases.iter().find(|phase| phase.phase == name)
+    }
+}
+
+/// Phases as the report keeps them, so that a report made again from its own files is the same.
+fn tidy_phases(phases: &[(Phase, f64, f64)]) -> Vec<(Phase, f64, f64)> {
+    phases
+        .iter()
+        .map(|(phase, start, end)| (*phase, files::nine_digits(*start), files::nine_digits(*end)))
+        .collect()
+}
+
+/// The client's health as the report keeps it.
+fn tidy_client(client: &ClientHealth) -> ClientHealth {
+    ClientHealth {
+        cpu: files::nine_digits(client.cpu),
+        send_lag_p99: files::nine_digits(client.send_lag_p99),
+        loop_lag_p99: files::nine_digits(client.loop_lag_p99),
+        loop_lag_max: files::nine_digits(client.loop_lag_max),
+    }
+}
+
+/// The SLA lines; and where one cannot be read, why.
+fn read_lines(texts: &[String]) -> (Vec<Line>, Option<String>) {
+    let mut lines = Vec::new();
+    let mut unread = None;
+    for text in texts {
+        match brownout_injector::sla::parse(text) {
+            Ok(line) => lines.push(line),
+            Err(error) => unread = unread.or(Some(format!("the SLA line `{text}` cannot be read: {error}"))),
+        }
+    }
+    (lines, unread)
+}
+
+/// The phases that matter, in order. Where the recording names none, they are taken from the requests; in a run of
+/// load alone they are all one.
+fn spans(known: &[(Phase, f64, f64)], requests: &[RequestRecord], mode: Mode) -> Vec<(Phase, f64, f64)> {
+    let mut spans = known.to_vec();
+    for request in requests {
+        let (from, to) = (request.scheduled, request.ended.max(request.scheduled));
+        if known.iter().any(|(phase, ..)| *phase == request.phase) {
+            continue;
+        }
+        match spans.iter_mut().find(|(phase, ..)| *phase == request.phase) {
+            Some((_, start, end)) => (*start, *end) = (start.min(from), end.max(to)),
+            None => spans.push((request.phase, from, to)),
+        }
+    }
+    spans.sort_by_key(|(phase, ..)| *phase);
+    if mode == Mode::Load {
+        let measured = || spans.iter().filter(|(phase, ..)| *phase != Phase::Warmup);
+        let start = measured().map(|(_, start, _)| *start).min_by(f64::total_cmp);
+        let end = measured().map(|(.., end)| *end).max_by(f64::total_cmp);
+        let whole = start.zip(end).map(|(start, end)| (Phase::Baseline, start, end));
+        spans = spans.into_iter().filter(|(phase, ..)| *phase == Phase::Warmup).chain(whole).collect();
+    }
+    spans
+}
+
+fn gather<'r>(
+    recording: &'r Recording,
+    spans: &[(Phase, f64, f64)],
+    mode: Mode,
+    seed: u64,
+) -> Vec<PhaseData<'r>> {
+    let mut phases = Vec::new();
+    let mut wanted = vec![Phase::Baseline];
+    if mode == Mode::Run {
+        wanted.extend([Phase::Fault, Phase::Recovery]);
+    }
+    for phase in wanted {
+        let span = spans.iter().find(|(known, ..)| *known == phase).map(|(_, start, end)| (*start, *end));
+        let belongs = |request: &&RequestRecord| match mode {
+            Mode::Run => request.phase == phase,
+            Mode::Load => request.phase != Phase::Warmup,
+        };
+        let requests: Vec<&RequestRecord> = recording.requests.iter().filter(belongs).collect();
+        phases.push(PhaseData::new(phase, span.unwrap_or((0.0, 0.0)), requests, &recording.requests, seed));
+    }
+    phases
+}
+
+fn median_ttft(requests: &[RequestRecord]) -> Option<f64> {
+    let measured = requests.iter().filter(|request| request.phase != Phase::Warmup);
+    let mut ttfts: Vec<f64> =
+        measured.filter_map(|request| request.ttft).filter(|ttft| ttft.is_finite()).collect();
+    ttfts.sort_unstable_by(f64::total_cmp);
+    of_sorted(&ttfts, 0.5)
+}
+
+/// Why the run could not be carried out, if so.
+fn invalid(phases: &[PhaseData<'_>], sla: &[LineResult], run: bool) -> Option<String> {
+    if phases.iter().all(|phase| phase.requests.is_empty()) {
+        return Some("no request was sent".to_owned());
+    }
+    let dead = |phase: &PhaseData<'_>| {
+        let alive = phase.requests.iter().any(|request| request.outcome == Outcome::Ok);
+        !alive && phase.counted > 0
+    };
+    let how = |phase: &PhaseData<'_>| {
+        let ends = outcomes(&phase.requests, &std::collections::HashSet::new());
+        let ends = ends.iter().take(3).map(|end| format!("{} {}", text::count(end.organic), end.outcome));
+        ends.collect::<Vec<_>>().join(", ")
+    };
+    let baseline = phases.iter().find(|phase| phase.phase == Phase::Baseline)?;
+    if run && dead(baseline) {
+        let how = how(baseline);
+        return Some(format!("not one request of the baseline succeeded, before any fault was armed: {how}"));
+    }
+    let broken = sla.iter().any(|line| line.outcome == LineOutcome::Broken);
+    if !run && dead(baseline) && !broken {
+        return Some(format!("not one request succeeded: {}", how(baseline)));
+    }
+    None
+}

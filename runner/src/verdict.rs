@@ -1,0 +1,235 @@
+//! The verdict: what the run says, and how sure that is.
+//!
+//! Nothing passes without proof. A fault that never fired, a client that measured itself, or a baseline that was
+//! already broken make a run inconclusive, whatever the lines say.
+
+use crate::record::ClientHealth;
+use crate::report::text;
+use crate::sla::{LineOutcome, LineResult};
+use crate::summary::effect::FaultProof;
+use serde::{Deserialize, Serialize};
+
+/// What a run says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum VerdictKind {
+    /// Every line holds.
+    Pass,
+    /// A line is broken.
+    Broken,
+    /// The run could not be carried out.
+    Invalid,
+    /// There is not enough evidence.
+    Inconclusive,
+    /// A guard ended the run.
+    Aborted,
+}
+
+impl VerdictKind {
+    /// The exit code: part of the interface.
+    #[must_use]
+    pub const fn exit_code(self) -> u8 {
+        match self {
+            Self::Pass => 0,
+            Self::Broken => 1,
+            Self::Invalid => 2,
+            Self::Inconclusive => 3,
+            Self::Aborted => 4,
+        }
+    }
+
+    /// The word for it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Pass => "pass",
+            Self::Broken => "broken",
+            Self::Invalid => "invalid",
+            Self::Inconclusive => "inconclusive",
+            Self::Aborted => "aborted",
+        }
+    }
+}
+
+/// The verdict with its reasons.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Verdict {
+    /// What the run says.
+    pub kind: VerdictKind,
+    /// The exit code that goes with it.
+    pub exit_code: u8,
+    /// In one sentence.
+    pub headline: String,
+    /// Why, most important first.
+    pub reasons: Vec<String>,
+}
+
+/// Why a run was cut short, when a guard did it: `cut_short` of a recording begins with this.
+pub const GUARD_PREFIX: &str = "abort guard: ";
+
+/// The text for `Recording::cut_short` when an [`AbortGuard`](crate::sla::AbortGuard) has fired for `reason`.
+#[must_use]
+pub fn cut_short_by_guard(reason: &str) -> String {
+    format!("{GUARD_PREFIX}{reason}")
+}
+
+/// A client that uses more of a core than this measures itself.
+pub const MOST_CPU: f64 = 0.9;
+/// Lateness below this many seconds never matters.
+pub const LAG_THAT_NEVER_MATTERS: f64 = 0.005;
+/// Lateness (99th percentile, of sends and of the event loop) up to this share of the median TTFT is bearable.
+pub const LAG_SHARE_OF_TTFT: f64 = 0.1;
+/// A single stall of the event loop longer than this many seconds spoils a run (a laptop that slept, say).
+pub const LONGEST_STALL: f64 = 1.0;
+
+/// What is wrong with the client, in words; empty when it is fit to measure. `ttft` is the median service time to the
+/// first token, in seconds.
+#[must_use]
+pub fn client_findings(client: &ClientHealth, ttft: Option<f64>) -> Vec<String> {
+    let limit = LAG_THAT_NEVER_MATTERS.max(LAG_SHARE_OF_TTFT * ttft.unwrap_or(0.0));
+    let mut findings = Vec::new();
+    if client.cpu > MOST_CPU {
+        findings.push(format!(
+            "the load generator used {} of its core, more than {}",
+            text::share(client.cpu),
+            text::share(MOST_CPU)
+        ));
+    }
+    for (what, lag) in
+        [("requests were sent", client.send_lag_p99), ("the client's event loop ran", client.loop_lag_p99)]
+    {
+        if lag > limit {
+            findings.push(format!(
+                "{what} up to {} late (p99), more than {}",
+                text::seconds(lag),
+                text::seconds(limit)
+            ));
+        }
+    }
+    if client.loop_lag_max > LONGEST_STALL {
+        findings
+            .push(format!("the client's event loop stood still for {}", text::seconds(client.loop_lag_max)));
+    }
+    findings
+}
+
+/// All that a verdict hangs on.
+pub struct Grounds<'g> {
+    /// How each line came out.
+    pub lines: &'g [LineResult],
+    /// What each fault did; empty in a run of load alone.
+    pub faults: &'g [FaultProof],
+    /// What is wrong with the client.
+    pub client: &'g [String],
+    /// Why the run was cut short, if it was.
+    pub cut_short: Option<&'g str>,
+    /// Why the run could not be carried out, if so.
+    pub invalid: Option<String>,
+}
+
+/// Weighs the grounds. In this order: a guard that fired, a run that could not be carried out, doubts about the whole
+/// measurement, broken lines, doubts about single lines, and only then a pass.
+#[must_use]
+pub fn reach(grounds: &Grounds<'_>) -> Verdict {
+    let verdict = |kind: VerdictKind, headline: &str, reasons: Vec<String>| Verdict {
+        kind,
+        exit_code: kind.exit_code(),
+        headline: headline.to_owned(),
+        reasons,
+    };
+    let of = |outcome: LineOutcome| {
+        let lines = grounds.lines.iter().filter(move |line| line.outcome == outcome);
+        lines.map(|line| format!("{}: {}", line.line, line.reason)).collect::<Vec<_>>()
+    };
+    let cut = grounds.cut_short.map(|why| format!("the run was cut short: {why}"));
+    if let Some(reason) = grounds.cut_short.and_then(|why| why.strip_prefix(GUARD_PREFIX)) {
+        let mut reasons = vec![reason.to_owned()];
+        reasons.extend(of(LineOutcome::Broken));
+        return verdict(VerdictKind::Aborted, "A guard ended the run and healed the faults", reasons);
+    }
+    if let Some(reason) = &grounds.invalid {
+        let mut reasons = vec![reason.clone()];
+        reasons.extend(cut);
+        return verdict(VerdictKind::Invalid, "The run could not be carried out", reasons);
+    }
+    let idle = grounds.faults.iter().filter(|fault| fault.fired == 0);
+    let mut doubts: Vec<String> =
+        idle.map(|fault| format!("fault {} proves nothing: {}", fault.fault, fault.odd.join("; "))).collect();
+    doubts.extend(grounds.client.iter().cloned());
+    if !doubts.is_empty() {
+        doubts.extend(cut);
+        doubts.extend(of(LineOutcome::Broken));
+        return verdict(VerdictKind::Inconclusive, "The measurement proves nothing", doubts);
+    }
+    let broken = of(LineOutcome::Broken);
+    let open = of(LineOutcome::Inconclusive);
+    if !broken.is_empty() {
+        let headline = match broken.len() {
+            1 => "One SLA line is broken".to_owned(),
+            n => format!("{n} SLA lines are broken"),
+        };
+        let mut reasons = broken;
+        reasons.extend(open);
+        reasons.extend(cut);
+        return verdict(VerdictKind::Broken, &headline, reasons);
+    }
+    if !open.is_empty() || cut.is_some() {
+        let mut reasons: Vec<String> = cut.into_iter().collect();
+        reasons.extend(open);
+        return verdict(VerdictKind::Inconclusive, "There is not enough evidence for a pass", reasons);
+    }
+    let passed = of(LineOutcome::Pass);
+    if passed.is_empty() {
+        let reason = "no SLA line was judged, so nothing was demanded".to_owned();
+        return verdict(VerdictKind::Pass, "Nothing was demanded", vec![reason]);
+    }
+    verdict(VerdictKind::Pass, "Every SLA line holds", passed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn grounds(cut_short: Option<&str>, invalid: Option<&str>, client: &[String]) -> VerdictKind {
+        let grounds =
+            Grounds { lines: &[], faults: &[], client, cut_short, invalid: invalid.map(str::to_owned) };
+        reach(&grounds).kind
+    }
+
+    #[test]
+    fn the_gravest_ground_wins() {
+        let hot = ["hot".to_owned()];
+        let guard = cut_short_by_guard("error rate > 50 %");
+        assert_eq!(grounds(Some(&guard), Some("down"), &hot), VerdictKind::Aborted);
+        assert_eq!(grounds(Some("interrupted"), Some("down"), &hot), VerdictKind::Invalid);
+        assert_eq!(grounds(None, None, &hot), VerdictKind::Inconclusive);
+        assert_eq!(grounds(Some("interrupted"), None, &[]), VerdictKind::Inconclusive);
+        assert_eq!(grounds(None, None, &[]), VerdictKind::Pass);
+    }
+
+    #[test]
+    fn exit_codes_are_those_of_the_contract() {
+        let kinds = [
+            VerdictKind::Pass,
+            VerdictKind::Broken,
+            VerdictKind::Invalid,
+            VerdictKind::Inconclusive,
+            VerdictKind::Aborted,
+        ];
+        assert_eq!(kinds.map(VerdictKind::exit_code), [0, 1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn a_fit_client_raises_no_doubt_and_an_unfit_one_each_of_its_own() {
+        let fit = ClientHealth { cpu: 0.5, send_lag_p99: 0.004, loop_lag_p99: 0.002, loop_lag_max: 0.1 };
+        assert!(client_findings(&fit, Some(0.02)).is_empty());
+        // A tenth of a slow TTFT is bearable, the same lateness before a quick one is not.
+        let late = ClientHealth { send_lag_p99: 0.02, ..fit.clone() };
+        assert!(client_findings(&late, Some(0.4)).is_empty());
+        assert_eq!(client_findings(&late, Some(0.05)).len(), 1);
+        assert_eq!(client_findings(&late, None).len(), 1);
+        let worst = ClientHealth { cpu: 1.0, send_lag_p99: 1.0, loop_lag_p99: 1.0, loop_lag_max: 2.0 };
+        assert_eq!(client_findings(&worst, None).len(), 4);
+    }
+}
