@@ -76,7 +76,7 @@ fn peer(
     places: &Places,
     name: &str,
     program: &Path,
-    args: String,
+    args: &str,
     ttft_ms: impl Fn(&Path) -> Result<f64>,
 ) -> Result<(Ran, f64)> {
     let out = places.scratch.join(name);
@@ -86,7 +86,7 @@ fn peer(
     }
     std::fs::create_dir_all(&out)?;
     let mut command = pinned(places.cores.subject, program);
-    command.args(words(&args)).current_dir(&out);
+    command.args(words(args)).current_dir(&out);
     let ran = run(command, &places.log(name))?;
     Ok((ran, ttft_ms(&out)?))
 }
@@ -121,28 +121,24 @@ pub(crate) fn measure(places: &Places) -> Result<Value> {
             continue;
         };
         let url = format!("http://{}", paced.address);
+        let tokenizer =
+            std::env::var("TOKENIZER").context("$TOKENIZER is not set (tests/real/prepare clients)")?;
         let requests = STREAMS * 4;
-        let result = match name {
-            "aiperf" => peer(
-                places,
-                name,
-                Path::new(&program),
-                format!(
-                    "profile --model bench --url {url} --endpoint-type chat --streaming --concurrency {STREAMS} --request-count {requests} \
-                 --synthetic-input-tokens-mean 16 --output-tokens-mean {TOKENS} --tokenizer builtin --ui simple --artifact-dir ."
-                ),
-                aiperf_ttft,
-            ),
-            _ => peer(
-                places,
-                name,
-                Path::new(&program),
-                format!(
-                    "benchmark --target {url} --model bench --profile concurrent --rate {STREAMS} --max-requests {requests} \
-                 --data prompts.jsonl --output-dir . --outputs benchmark.json"
-                ),
-                guidellm_ttft,
-            ),
+        let result = if name == "aiperf" {
+            let args = format!(
+                "profile --model bench --url {url} --endpoint-type chat --streaming --concurrency {STREAMS} \
+                 --request-count {requests} --synthetic-input-tokens-mean 16 --output-tokens-mean {TOKENS} \
+                 --tokenizer {tokenizer} --ui simple --artifact-dir ."
+            );
+            peer(places, name, Path::new(&program), &args, aiperf_ttft)
+        } else {
+            let args = format!(
+                "run --backend kind=openai_http,target={url},model=bench --profile kind=concurrent,streams={STREAMS} \
+                 --constraint kind=max_requests,count={requests} --tokenizer kind=hf_auto,model={tokenizer} \
+                 --data kind=synthetic_text,prompt_tokens=16,output_tokens={TOKENS} --output kind=json,path=benchmark.json \
+                 --disable-console-interactive"
+            );
+            peer(places, name, Path::new(&program), &args, guidellm_ttft)
         };
         match result {
             Ok((ran, ttft)) => {
