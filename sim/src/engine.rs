@@ -1,7 +1,7 @@
 //! The engine thread: the clock around [`Core`].
 //!
 //! A thread of its own, as vLLM's engine core is a process of its own beside its API server: it sleeps on its command
-//! queue with a deadline, which the kernel keeps to some tens of microseconds where an async timer rounds to a
+//! queue with a deadline, which the kernel keeps far more closely than an async timer, which rounds to a
 //! millisecond. A step starts at the deadline of the step before, not when the thread woke up, so lateness does not
 //! add up. An engine that fell behind by more than [`MAX_LAG`] (a stopped process, a starved machine) does not rush to
 //! make it up; it goes on from now.

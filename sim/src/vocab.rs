@@ -136,6 +136,9 @@ pub fn size() -> usize {
 /// The end-of-text token.
 pub const END: u32 = 0;
 
+/// The first token that is a word: those before it are the end of text and punctuation.
+const FIRST_WORD: u32 = 3;
+
 /// The part of speech of token `id` (ids past the end wrap round, so that corrupted weights stay in range).
 pub fn class(id: u32) -> Class {
     VOCABULARY.entries[id as usize % size()].class
@@ -148,8 +151,9 @@ pub fn text(id: u32, opening: bool) -> &'static str {
     if opening { entry.opening } else { entry.inner }
 }
 
-/// The bare lower-case word of token `id`, as used inside tool-call arguments.
+/// The bare lower-case word of token `id`, as used inside tool-call arguments; where it is punctuation, the first word.
 pub fn word(id: u32) -> &'static str {
+    let id = if matches!(class(id), Class::End | Class::Stop | Class::Comma) { FIRST_WORD } else { id };
     text(id, false).trim_start()
 }
 
@@ -217,6 +221,7 @@ mod tests {
     fn the_vocabulary_is_large_and_needs_no_escaping() {
         assert!(size() > 450, "{}", size());
         for id in 0..size() as u32 {
+            assert!(word(id).bytes().all(|byte| byte.is_ascii_lowercase()), "{id}: {}", word(id));
             let quoted = serde_json::to_string(text(id, true)).expect("a string");
             assert_eq!(quoted.len(), text(id, true).len() + 2);
         }
