@@ -60,6 +60,8 @@ pub enum Before {
         requests_per_minute: Option<f64>,
         /// Tokens (prompt and asked output) a minute.
         tokens_per_minute: Option<f64>,
+        /// What a full bucket holds: so much time's worth at its rate.
+        burst: Duration,
     },
     /// Every prompt in the body gets this text in front, so that no prefix cache knows it.
     PrefixPrompt(String),

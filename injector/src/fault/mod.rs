@@ -31,6 +31,47 @@ pub enum Layer {
     Orchestration,
 }
 
+impl Layer {
+    /// Every layer, from the client down.
+    pub const ALL: [Self; 7] = [
+        Self::Client,
+        Self::Router,
+        Self::InferenceEngine,
+        Self::Collective,
+        Self::Accelerator,
+        Self::Artifact,
+        Self::Orchestration,
+    ];
+
+    /// Its name, as written in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Router => "router",
+            Self::InferenceEngine => "inference engine",
+            Self::Collective => "collective",
+            Self::Accelerator => "accelerator",
+            Self::Artifact => "artifact",
+            Self::Orchestration => "orchestration",
+        }
+    }
+
+    /// What it is.
+    #[must_use]
+    pub const fn about(self) -> &'static str {
+        match self {
+            Self::Client => "what clients send",
+            Self::Router => "what stands between clients and engine: gateways, routers, the network",
+            Self::InferenceEngine => "the engine that generates tokens",
+            Self::Collective => "collectives between ranks",
+            Self::Accelerator => "the GPU",
+            Self::Artifact => "model files",
+            Self::Orchestration => "pods, nodes and their health checks",
+        }
+    }
+}
+
 /// What `brownout explain KIND` says.
 #[derive(Clone, Copy, Debug)]
 pub struct About {
@@ -127,6 +168,18 @@ kinds! {
 }
 
 impl Fault {
+    /// The kind with this key, by its exact name.
+    #[must_use]
+    pub fn kind(name: &str) -> Option<&'static About> {
+        Self::ALL.iter().find(|about| about.kind == name)
+    }
+
+    /// The kind that a misspelt key was likely meant to be.
+    #[must_use]
+    pub fn closest_kind(name: &str) -> Option<&'static About> {
+        crate::load::closest(name, Self::ALL.iter().map(|about| about.kind)).and_then(Self::kind)
+    }
+
     /// What happens before the request goes upstream.
     #[must_use]
     pub fn before(&self, facts: &Facts<'_>, draw: Draw) -> Before {

@@ -30,6 +30,7 @@ fn problems_name_the_field_that_is_wrong() {
         (json!({"httpError": {"status": 200}}), "status"),
         (json!({"rateLimit": {}}), "requestsPerMinute"),
         (json!({"rateLimit": {"tokensPerMinute": 0.5}}), "tokensPerMinute"),
+        (json!({"rateLimit": {"requestsPerMinute": 30, "burst": "1s"}}), "burst"),
         (json!({"corruptTokens": {"how": "drop", "share": 1.5}}), "share"),
         (json!({"malformedStream": {"how": "badJson", "atToken": 1, "size": 5000}}), "size"),
         (json!({"malformedStream": {"how": "oversizedEvent", "atToken": 1, "size": 5}}), "size"),

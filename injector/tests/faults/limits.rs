@@ -18,8 +18,9 @@ proptest! {
         requests in prop::option::of(1.0_f64..1000.0),
         tokens in prop::option::of(1.0_f64..100_000.0),
         gaps in prop::collection::vec((0_u64..3_000_000_000, 0_u32..2000), 1..200),
+        burst in 60_u64..120,
     ) {
-        let mut buckets = Buckets::new(requests, tokens);
+        let mut buckets = Buckets::new(requests, tokens, Duration::from_secs(burst));
         let mut now = Duration::ZERO;
         for (gap, asked) in gaps {
             now += Duration::from_nanos(gap);
@@ -28,7 +29,8 @@ proptest! {
                 continue;
             };
             let Some(wait) = refusal.retry_after else {
-                prop_assert!(f64::from(asked) > tokens.expect("only tokens can be too many") * 0.999);
+                let most = tokens.expect("only tokens can be too many") * burst as f64 / 60.0;
+                prop_assert!(f64::from(asked) > most * 0.999);
                 prop_assert!(buckets.clone().take(now + Duration::from_secs(3600), asked, Api::OpenaiChat).is_err());
                 continue;
             };
@@ -40,13 +42,13 @@ proptest! {
 
     /// Over any stretch of time no more is admitted than a full bucket and what refills meanwhile.
     #[test]
-    fn no_more_than_the_rate_is_admitted(rate in 1_u32..600, gaps in prop::collection::vec(0_u64..2000, 1..400)) {
-        let mut buckets = Buckets::new(Some(f64::from(rate)), None);
+    fn no_more_than_the_rate_is_admitted(rate in 60_u32..6000, burst in 1_u64..60, gaps in prop::collection::vec(0_u64..200, 1..400)) {
+        let mut buckets = Buckets::new(Some(f64::from(rate)), None, Duration::from_secs(burst));
         let (mut now, mut admitted) = (Duration::ZERO, 0_u32);
         for gap in gaps {
             now += Duration::from_millis(gap);
             admitted += u32::from(buckets.take(now, 0, Api::OpenaiChat).is_ok());
-            let most = f64::from(rate) * (1.0 + now.as_secs_f64() / 60.0);
+            let most = f64::from(rate) * (burst as f64 + now.as_secs_f64()) / 60.0;
             prop_assert!(f64::from(admitted) <= most + 1e-6, "{} of at most {}", admitted, most);
         }
     }
@@ -96,7 +98,7 @@ fn value<'a>(headers: &'a [(String, RetryValue)], name: &str) -> Option<&'a Retr
 #[test]
 fn the_headers_are_the_providers_own() {
     let text = |text: &str| Some(RetryValue::Text(text.to_owned()));
-    let mut buckets = Buckets::new(Some(10.0), Some(6000.0));
+    let mut buckets = Buckets::new(Some(10.0), Some(6000.0), Duration::from_secs(60));
     let headers = buckets.take(Duration::ZERO, 1500, Api::OpenaiChat).expect("full buckets");
     assert_eq!(value(&headers, "x-ratelimit-limit-requests").cloned(), text("10"));
     assert_eq!(value(&headers, "x-ratelimit-remaining-requests").cloned(), text("9"));
@@ -125,7 +127,11 @@ fn the_headers_are_the_providers_own() {
 fn the_parameters_reach_the_proxy() {
     assert_eq!(
         before(json!({"rateLimit": {"requestsPerMinute": 30.0}}), Api::OpenaiChat),
-        Before::RateLimit { requests_per_minute: Some(30.0), tokens_per_minute: None }
+        Before::RateLimit {
+            requests_per_minute: Some(30.0),
+            tokens_per_minute: None,
+            burst: Duration::from_secs(60)
+        }
     );
     let queue = before(json!({"queue": {"maxInFlight": 2, "timeout": "1s"}}), Api::OpenaiChat);
     let Before::Queue { max_in_flight, max_waiting, timeout, full } = queue else { panic!("{queue:?}") };

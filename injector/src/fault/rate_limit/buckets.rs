@@ -2,7 +2,7 @@
 //!
 //! Each bucket is kept as the time at which it will be full again (the generic cell rate algorithm, ITU-T I.371: a
 //! bucket that refills continuously and needs no timer). A request costs time in proportion to what it takes; it is
-//! admitted where the bucket would then be full again within its capacity of one minute. Since all is whole
+//! admitted where the bucket would then be full again within its capacity, which is a time too. Since all is whole
 //! nanoseconds, the wait that is told is exact.
 
 use crate::effect::{Answer, AnswerBody, RetryValue};
@@ -10,23 +10,25 @@ use crate::fault::http_error::{whole_millis, whole_seconds};
 use crate::wire::{Api, ProviderError};
 use std::time::Duration;
 
-/// What a bucket holds: one minute's worth.
-const CAPACITY: Duration = Duration::from_secs(60);
+/// The time that rates are counted by.
+const MINUTE: f64 = 60.0;
 
 #[derive(Clone, Copy, Debug)]
 struct Bucket {
     per_minute: f64,
+    /// The time in which it fills.
+    capacity: Duration,
     /// When it will be full again, in time since the plan was armed.
     full_at: Duration,
 }
 
 impl Bucket {
-    fn new(per_minute: f64) -> Self {
-        Self { per_minute, full_at: Duration::ZERO }
+    fn new(per_minute: f64, capacity: Duration) -> Self {
+        Self { per_minute, capacity, full_at: Duration::ZERO }
     }
 
     fn cost(&self, amount: u32) -> Duration {
-        let seconds = f64::from(amount) / self.per_minute * CAPACITY.as_secs_f64();
+        let seconds = f64::from(amount) / self.per_minute * MINUTE;
         Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
     }
 
@@ -37,13 +39,15 @@ impl Bucket {
 
     /// How long `amount` must wait; nothing where no wait is long enough.
     fn wait(&self, now: Duration, amount: u32) -> Option<Duration> {
-        (self.cost(amount) <= CAPACITY).then(|| self.after(now, amount).saturating_sub(now + CAPACITY))
+        let allowed = now + self.capacity;
+        (self.cost(amount) <= self.capacity).then(|| self.after(now, amount).saturating_sub(allowed))
     }
 
     /// What is in it, rounded down.
     fn remaining(&self, now: Duration) -> u64 {
-        let share = 1.0 - self.reset(now).as_secs_f64() / CAPACITY.as_secs_f64();
-        (self.per_minute * share + 1e-6).max(0.0) as u64
+        let left = self.capacity.saturating_sub(self.reset(now)).as_secs_f64();
+        // What is whole but for rounding counts as whole.
+        (self.per_minute * left / MINUTE + 1e-6) as u64
     }
 
     /// How long until it is full.
@@ -73,10 +77,11 @@ pub struct Refusal {
 }
 
 impl Buckets {
-    /// Full buckets, with these rates a minute.
+    /// Full buckets, with these rates a minute, each of which holds what refills in `burst`.
     #[must_use]
-    pub fn new(requests_per_minute: Option<f64>, tokens_per_minute: Option<f64>) -> Self {
-        Self { requests: requests_per_minute.map(Bucket::new), tokens: tokens_per_minute.map(Bucket::new) }
+    pub fn new(requests_per_minute: Option<f64>, tokens_per_minute: Option<f64>, burst: Duration) -> Self {
+        let bucket = |rate: f64| Bucket::new(rate, burst);
+        Self { requests: requests_per_minute.map(bucket), tokens: tokens_per_minute.map(bucket) }
     }
 
     /// One request that needs `tokens` comes at `now` (time since the plan was armed; a time before an earlier one
