@@ -76,8 +76,9 @@ pub fn cut_short_by_guard(reason: &str) -> String {
 
 /// A client that uses more of a core than this measures itself.
 pub const MOST_CPU: f64 = 0.9;
-/// Lateness below this many seconds never matters.
-pub const LAG_THAT_NEVER_MATTERS: f64 = 0.005;
+/// Lateness below this many seconds does not spoil a run: a shared machine's scheduler is late by some milliseconds now
+/// and then, and response times count from the scheduled send anyway. A saturated client is late by hundreds.
+pub const LAG_THAT_NEVER_MATTERS: f64 = 0.020;
 /// Lateness (99th percentile, of sends and of the event loop) up to this share of the median TTFT is bearable.
 pub const LAG_SHARE_OF_TTFT: f64 = 0.1;
 /// A single stall of the event loop longer than this many seconds spoils a run (a laptop that slept, say).
@@ -225,7 +226,7 @@ mod tests {
         let fit = ClientHealth { cpu: 0.5, send_lag_p99: 0.004, loop_lag_p99: 0.002, loop_lag_max: 0.1 };
         assert!(client_findings(&fit, Some(0.02)).is_empty());
         // A tenth of a slow TTFT is bearable, the same lateness before a quick one is not.
-        let late = ClientHealth { send_lag_p99: 0.02, ..fit.clone() };
+        let late = ClientHealth { send_lag_p99: 0.03, ..fit.clone() };
         assert!(client_findings(&late, Some(0.4)).is_empty());
         assert_eq!(client_findings(&late, Some(0.05)).len(), 1);
         assert_eq!(client_findings(&late, None).len(), 1);

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// Requests that a window should hold at the baseline's rate.
 const REQUESTS_A_WINDOW: f64 = 10.0;
 /// A window is at least this long, in seconds.
-const SHORTEST_WINDOW: f64 = 1.0;
+const SHORTEST_WINDOW: f64 = 0.5;
 /// Recovery must hold for this many windows in a row.
 pub const WINDOWS_TO_HOLD: usize = 3;
 /// Detection needs this many windows of baseline, to know how far healthy windows stray.
