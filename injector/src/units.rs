@@ -21,14 +21,20 @@ const TIME_UNITS: [(&str, u64); 6] = [
 
 /// A text that is no length of time.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BadTimeSpan(String);
+pub struct BadTimeSpan {
+    text: String,
+    too_long: bool,
+}
 
 impl fmt::Display for BadTimeSpan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = &self.text;
+        if self.too_long {
+            return write!(f, "`{text}` is longer than a century");
+        }
         write!(
             f,
-            "`{}` is not a length of time: write a number with a unit, such as 250us, 60ms, 10s, 1m30s, 2h",
-            self.0
+            "`{text}` is not a length of time: write a number with a unit, such as 250us, 60ms, 10s, 1m30s, 2h"
         )
     }
 }
@@ -39,23 +45,41 @@ impl FromStr for TimeSpan {
     type Err = BadTimeSpan;
 
     fn from_str(text: &str) -> Result<Self, BadTimeSpan> {
-        let bad = || BadTimeSpan(text.to_owned());
-        let (mut rest, mut nanos) = (text, 0.0_f64);
+        let bad = || BadTimeSpan { text: text.to_owned(), too_long: false };
+        let mut rest = text;
+        let mut nanos = 0_u128;
         if text.is_empty() {
             return Err(bad());
         }
         while !rest.is_empty() {
             let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(bad)?;
-            let number: f64 = rest[..digits].parse().map_err(|_| bad())?;
-            let after = &rest[digits..];
+            let (number, after) = rest.split_at(digits);
             let letters = after.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(after.len());
             let unit = TIME_UNITS.iter().find(|(name, _)| *name == &after[..letters]).ok_or_else(bad)?.1;
-            nanos += number * unit as f64;
+            let part = nanos_of(number, unit).ok_or_else(bad)?;
+            nanos = nanos.saturating_add(part);
             rest = &after[letters..];
         }
-        // A century is longer than any experiment, and keeps every later sum far from overflow.
-        if nanos > 3.2e18 { Err(bad()) } else { Ok(Self(Duration::from_nanos(nanos.round() as u64))) }
+        match u64::try_from(nanos) {
+            Ok(nanos) if nanos <= LONGEST_NANOS => Ok(Self(Duration::from_nanos(nanos))),
+            _ => Err(BadTimeSpan { text: text.to_owned(), too_long: true }),
+        }
     }
+}
+
+/// The longest span: a century is longer than any experiment, and keeps every later sum far from overflow.
+const LONGEST_NANOS: u64 = 100 * 365 * 24 * 3_600_000_000_000;
+
+/// Nanoseconds in a plain decimal number of units, to the nearest; exact for whole numbers of any size.
+fn nanos_of(number: &str, unit: u64) -> Option<u128> {
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
+    let plain = |digits: &str| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    if !plain(whole) || !plain(fraction) {
+        return None;
+    }
+    let whole = whole.parse::<u128>().unwrap_or(u128::MAX).saturating_mul(u128::from(unit));
+    let fraction: f64 = format!("0.{fraction}").parse().ok()?;
+    Some(whole.saturating_add((fraction * unit as f64).round() as u128))
 }
 
 impl fmt::Display for TimeSpan {
@@ -251,14 +275,16 @@ mod tests {
         {
             assert_eq!(text.parse(), Ok(TimeSpan(Duration::from_millis(millis))), "{text}");
         }
-        for text in ["", "10", "s", "10 s", "10parsecs", "-1s", "1..2s", "99999999h"] {
+        for text in
+            ["", "10", "s", "10 s", "10parsecs", "-1s", "1..2s", "1.s", ".5s", "1.5", "99999999h", "9e9s"]
+        {
             assert!(text.parse::<TimeSpan>().is_err(), "{text}");
         }
     }
 
     proptest::proptest! {
         #[test]
-        fn what_is_printed_reads_back(nanos in 0_u64..3_000_000_000_000_000) {
+        fn what_is_printed_reads_back(nanos in 0..=LONGEST_NANOS) {
             let span = TimeSpan(Duration::from_nanos(nanos));
             proptest::prop_assert_eq!(span.to_string().parse(), Ok(span));
         }

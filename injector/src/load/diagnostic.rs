@@ -183,9 +183,9 @@ impl Diagnostics {
         let end = text[at.start..].find(['\n', '\r']).map_or(text.len(), |newline| at.start + newline);
         let start = start.max(floor(text, at.start.saturating_sub(LINE_WINDOW)));
         let start = if text[start..].starts_with('\u{feff}') { start + '\u{feff}'.len_utf8() } else { start };
-        let end = end.min(floor(text, at.start + LINE_WINDOW)).max(at.start);
-        let from = at.start.saturating_sub(start);
-        (&text[start..end], from..(at.end.min(end).max(at.start) - start).max(from), number)
+        let from = at.start.max(start);
+        let end = end.min(floor(text, from + LINE_WINDOW)).max(from);
+        (&text[start..end], from - start..at.end.clamp(from, end) - start, number)
     }
 }
 

@@ -366,7 +366,7 @@ impl<'l> Reader<'l> {
         }
         let (what, suggestion) = match metric.quantity() {
             Quantity::Time => ("a time", format!("{number}ms")),
-            Quantity::Share if unit.is_empty() && value <= 1.0 => ("a share", format!("{}%", value * 100.0)),
+            Quantity::Share if unit.is_empty() && value < 1.0 => ("a share", format!("{}%", value * 100.0)),
             Quantity::Share => ("a share", format!("{number}%")),
             Quantity::Rate => ("a number per second", format!("{number}/s")),
         };

@@ -1,0 +1,326 @@
+//! Files that are wrong, and what the loader says of each: the place, and words that help.
+
+use brownout_injector::{load, load_bytes};
+use proptest::prelude::*;
+
+const GOOD: &str = include_str!("good.yaml");
+
+/// The good file with one piece of it replaced.
+fn with(old: &str, new: &str) -> String {
+    assert!(GOOD.contains(old), "the good file has no `{old}`");
+    GOOD.replacen(old, new, 1)
+}
+
+#[test]
+fn the_good_file_is_good_in_every_spelling() {
+    let scenario = load("good.yaml", GOOD).unwrap_or_else(|errors| panic!("{errors}"));
+    assert_eq!(scenario.spec.faults.len(), 2);
+    let windows = format!("\u{feff}{}", GOOD.replace('\n', "\r\n"));
+    assert_eq!(load("windows.yaml", &windows).as_ref(), Ok(&scenario));
+    let json = serde_json::to_string_pretty(&scenario).expect("a scenario can be written");
+    assert_eq!(load("good.json", &json).as_ref(), Ok(&scenario));
+    let aliased =
+        GOOD.replace("baseline: 60s", "baseline: &minute 60s").replace("recovery: 60s", "recovery: *minute");
+    assert_eq!(load("aliased.yaml", &aliased).as_ref(), Ok(&scenario));
+}
+
+/// One row: what is replaced by what in the good file, the place of the error, and words that its message, label or
+/// help must have.
+type Row = (&'static str, &'static str, usize, usize, &'static [&'static str]);
+
+const ROWS: &[Row] = &[
+    // Fields.
+    ("owner: a", "ownr: a", 6, 3, &["unknown field `ownr`", "did you mean `owner`"]),
+    ("slowTokens:", "slowToken:", 16, 7, &["fault kind `slowToken`", "did you mean `slowTokens`"]),
+    ("when: {probability: 0.5", "probability: 0.5\n      when: {every: 2", 17, 7, &["belongs under `when`"]),
+    (
+        "stall: {atToken: 3, for: 2s}",
+        "stall:\n      atToken: 3\n      for: 2s",
+        19,
+        7,
+        &["`spec.faults[1].stall` has no value"],
+    ),
+    (
+        "  phases: {warmup: 5s, baseline: 60s, fault: 120s",
+        "  phases: {baseline: 60s",
+        12,
+        3,
+        &["lacks `fault`"],
+    ),
+    ("name: second", "label: second", 18, 7, &["lacks `name`"]),
+    ("poisson: {rate", "poison: {rate", 22, 15, &["did you mean `poisson`"]),
+    ("stall: {atToken: 3, for: 2s}", "stall: {atToken: 3}", 19, 7, &["lacks `for`", "How long"]),
+    ("api: openai-chat", "<<: {a: 1}", 21, 5, &["merge keys"]),
+    // One-of keys.
+    ("stall: {atToken: 3, for: 2s}", "{}", 20, 3, &["no YAML", "lacks its `:`"]),
+    (
+        "stall: {atToken: 3, for: 2s}",
+        "stall: {atToken: 3, for: 2s}\n      latency: {delay: {constant: 1s}}",
+        20,
+        7,
+        &["exactly one kind", "found `stall` and `latency`"],
+    ),
+    ("      stall: {atToken: 3, for: 2s}\n", "", 18, 7, &["exactly one kind", "found none", "`stall`"]),
+    (
+        "{constant: 20ms}",
+        "{constant: 20ms, normal: {mean: 1s, stddev: 1s}}",
+        16,
+        44,
+        &["found `constant` and `normal`"],
+    ),
+    ("{constant: 20ms}", "20ms", 16, 27, &["distribution", "`delay: {constant: 20ms}`"]),
+    ("{constant: 20ms}", "200", 16, 27, &["distribution", "`delay: {constant: 200ms}`"]),
+    ("mode: {percent: 50}", "mode: percent", 11, 11, &["write `percent: n`"]),
+    ("mode: {percent: 50}", "mode: some", 11, 11, &["cannot be `some`", "`one`, `all`"]),
+    ("mode: {percent: 50}", "mode: {percent: 0}", 11, 21, &["too small", "from 1 to 100"]),
+    ("mode: {percent: 50}", "mode: [one]", 11, 5, &["cannot be a list", "`percent: ...`"]),
+    // Types and ranges.
+    ("seed: 7", "seed: seven", 13, 9, &["text", "a number is wanted"]),
+    ("seed: 7", "seed: \"7\"", 13, 9, &["without quotes"]),
+    ("seed: 7", "seed: 7.5", 13, 9, &["whole number"]),
+    ("seed: 7", "seed: -7", 13, 9, &["too small", "at least 0"]),
+    ("seed: 7", "seed: 99999999999999999999", 13, 9, &["finite number"]),
+    ("seed: 7", "seed:", 13, 3, &["no value"]),
+    ("owner: a", "owner: 12", 6, 10, &["in quotes: \"12\""]),
+    ("stream: true", "stream: yes", 25, 13, &["write `true`"]),
+    ("probability: 0.5", "probability: 50%", 17, 27, &["write 0.5 for 50%"]),
+    ("probability: 0.5", "probability: 1.5", 17, 27, &["too large", "from 0 to 1"]),
+    ("probability: 0.5", "probability: .nan", 17, 27, &["finite number"]),
+    ("atToken: 3", "atToken: 3000000000000", 19, 24, &["too large"]),
+    ("for: 2s", "for: 2", 19, 32, &["needs a unit, such as 2ms"]),
+    ("for: 2s", "for: 2 sec", 19, 32, &["`2 sec`", "did you mean `2s`"]),
+    ("for: 2s", "for: -2s", 19, 32, &["`-2s`"]),
+    ("for: 2s", "for: 9999999h", 19, 32, &["`9999999h`"]),
+    ("api: openai-chat", "api: openai", 21, 10, &["cannot be `openai`", "did you mean `openai-chat`"]),
+    ("kind: Scenario", "kind: Scenarios", 2, 7, &["it is always `Scenario`"]),
+    ("brownout.dev/v1alpha1", "v1", 1, 13, &["brownout.dev/v1alpha1"]),
+    ("name: good", "name: Not Good", 4, 9, &["lower-case letters"]),
+    ("containers: [server]", "containers: server", 10, 5, &["a list is wanted", "`- `"]),
+    ("{app: vllm}", "{app: true}", 9, 35, &["in quotes: \"true\""]),
+    ("extra: [1, 2]", "extra: [1, .inf]", 28, 23, &["finite number"]),
+    // Meaning.
+    ("name: second", "name: first", 18, 13, &["two faults", "`first`"]),
+    ("after: 10s", "after: 120s", 17, 39, &["ends after 2m", "less than 2m"]),
+    ("for: 60s", "for: 111s", 17, 49, &["window ends after 2m1s", "at most 1m50s"]),
+    ("for: 60s", "for: 0s", 17, 49, &["never fire"]),
+    ("ramp: 10s", "ramp: 61s", 17, 60, &["never reached", "at most 1m"]),
+    ("ramp: 10s", "repeat: 30s", 17, 62, &["never shuts", "more than 1m"]),
+    ("for: 60s, ramp: 10s", "repeat: 30s", 17, 44, &["without `for`"]),
+    ("path: /v1/*", "path: v1", 17, 71, &["matches no request", "write /v1"]),
+    (
+        "path: /v1/*",
+        "rank: 3",
+        17,
+        65,
+        &["`when.rank` is for faults in the process; `slowTokens` acts on the wire"],
+    ),
+    ("path: /v1/*", "method: 'GET /'", 17, 73, &["no HTTP method"]),
+    ("path: /v1/*", "headers: {'x y': '1'}", 17, 75, &["no name of a header"]),
+    ("{constant: 20ms}", "{uniform: {min: 20ms, max: 10ms}}", 16, 54, &["at least `min`, which is 20ms"]),
+    ("{constant: 20ms}", "{lognormal: {median: 60ms, p99: 60ms}}", 16, 59, &["more than `median`"]),
+    ("{constant: 20ms}", "{lognormal: {median: 0s, p99: 60ms}}", 16, 48, &["more than 0s"]),
+    ("{constant: 512}", "{uniform: {min: 9, max: 8}}", 23, 46, &["at least `min`, which is 9"]),
+    ("{constant: 512}", "{zipf: {max: 8, exponent: 0}}", 23, 48, &["more than 0"]),
+    ("rate: 20", "rate: 0", 22, 31, &["more than 0 requests"]),
+    ("{poisson: {rate: 20}}", "{closed: {concurrency: 0}}", 22, 37, &["at least 1"]),
+    (
+        "{tokens: {constant: 512}}",
+        "{tokens: {constant: 512}, file: a}",
+        23,
+        39,
+        &["exactly one of", "found both"],
+    ),
+    ("{tokens: {constant: 512}}", "{sharedPrefix: 3}", 23, 14, &["exactly one of", "found none"]),
+    ("{tokens: {constant: 512}}", "{tokens: {constant: 512}, sharedPrefix: 600}", 23, 53, &["at most 512"]),
+    ("timeouts: {stall: 10s}", "timeouts: {stall: 0s}", 26, 23, &["more than 0s"]),
+    ("http://127.0.0.1:8000", "127.0.0.1:8000", 8, 10, &["does not begin with http://"]),
+    ("http://127.0.0.1:8000", "http://:8000", 8, 10, &["no host"]),
+    ("http://127.0.0.1:8000", "http://a:99999", 8, 10, &["its port"]),
+    ("http://127.0.0.1:8000", "http://u:p@a", 8, 10, &["user name"]),
+    ("fault: 120s", "fault: 0s", 12, 46, &["no fault would ever fire"]),
+    ("recovery: 60s", "recovery: 0s", 33, 7, &["without a recovery phase"]),
+    ("recovery: 60s", "recovery: 20s", 33, 7, &["over before 30s", "at most 20s"]),
+    ("baseline: 60s", "baseline: 0s", 31, 7, &["speaks of a baseline"]),
+    // SLA lines: the place is in the text.
+    ("- ttft p99 < 800ms", "- ttft < 800ms", 30, 12, &["did you mean `ttft p99 < 800ms`"]),
+    ("- ttft p99 < 800ms", "- \"ttft p99 < 800\"", 30, 19, &["needs a unit", "`800ms`"]),
+    ("- ttft p99 < 800ms", "- ttftt p99 < 800ms", 30, 7, &["no metric", "did you mean `ttft`"]),
+    ("- ttft p99 < 800ms", "- ttft p99 > 800ms", 30, 16, &["be bad", "did you mean `<`"]),
+    ("- error rate > 50% for 10s", "- error rate < 50%", 35, 18, &["is good", "did you mean `>`"]),
+    ("- error rate > 50% for 10s", "- recovers within 3s", 35, 7, &["cannot end an experiment"]),
+    ("- ttft p99 < 800ms", "- {ttft: 800ms}", 30, 7, &["a mapping", "text is wanted"]),
+    // YAML itself.
+    ("  seed: 7", "\tseed: 7", 13, 1, &["a tab cannot indent YAML"]),
+    ("seed: 7", "seed: 7\n  owner: b", 14, 3, &["`owner` comes twice"]),
+    ("seed: 7", "seed: !special 7", 13, 9, &["the tag `!special`"]),
+    ("seed: 7", "seed: *nothing", 13, 9, &["no YAML", "unknown anchor"]),
+    ("seed: 7", "seed: &me [*me]", 13, 14, &["inside the value"]),
+    ("seed: 7", "? [a]\n  : 7", 13, 5, &["a list cannot be a key"]),
+    ("owner: a", "owner: a: b", 6, 11, &["no YAML", "needs quotes"]),
+    ("owner: a", "owner: \"a", 6, 10, &["never closed"]),
+    ("kind: Scenario", "kind: Scenario\n---\nkind: Scenario", 3, 1, &["a second document", "one scenario"]),
+];
+
+#[test]
+fn each_error_has_its_place_and_words_that_help() {
+    let mut wrong = String::new();
+    for (old, new, line, column, words) in ROWS {
+        let text = with(old, new);
+        let Err(errors) = load("bad.yaml", &text) else { panic!("`{new}` for `{old}` was taken") };
+        let said = errors.iter().any(|error| {
+            let said =
+                format!("{}\n{}\n{}", error.message, error.label, error.help.clone().unwrap_or_default());
+            (error.line, error.column) == (*line, *column) && words.iter().all(|word| said.contains(word))
+        });
+        let shown = errors.render(false).contains(&format!("bad.yaml:{line}:{column}\n"));
+        if !said || !shown {
+            wrong += &format!("`{new}` for `{old}`: wanted {words:?} at {line}:{column}, got\n{errors}\n\n");
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+/// A file with one fault has one error: nothing is said twice, and nothing follows from what was said.
+#[test]
+fn one_mistake_is_one_error() {
+    for (old, new) in [
+        ("slowTokens:", "slowToken:"),
+        ("{constant: 20ms}", "{lognormal: {median: 60ms, p99: 40ms}}"),
+        ("probability: 0.5", "probability: 2"),
+        ("fault: 120s", "fault: 2 minutes"),
+        ("recovery: 60s", "recovery: 0s"),
+        ("poisson: {rate", "poison: {rate"),
+        ("atToken: 3", "atToken: 0"),
+        ("- error rate < 1%", "- eror rate < 1%"),
+    ] {
+        let errors = load("bad.yaml", &with(old, new)).err().map_or(0, |errors| errors.len());
+        assert_eq!(errors, 1, "`{new}` for `{old}`");
+    }
+}
+
+#[test]
+fn all_errors_are_shown_at_once_from_top_to_bottom() {
+    let text = with("owner: a", "ownr: a").replace("probability: 0.5", "probability: 2");
+    let text = text.replace("ttft p99", "ttft").replace("rate: 20", "rate: -1");
+    let Err(errors) = load("bad.yaml", &text) else { panic!("taken") };
+    let lines: Vec<usize> = errors.iter().map(|error| error.line).collect();
+    assert_eq!(lines, [6, 17, 22, 30]);
+}
+
+#[test]
+fn a_rendered_error_shows_the_line_with_a_caret_and_colours_only_where_asked() {
+    let Err(errors) = load("bad.yaml", &with("owner: a", "ownr: a")) else { panic!("taken") };
+    let plain = errors.render(false);
+    assert!(plain.contains("6 |   ownr: a\n"), "{plain}");
+    assert!(plain.contains("  |   ^^^^ "), "{plain}");
+    assert!(!plain.contains('\u{1b}'), "{plain}");
+    assert!(errors.render(true).contains('\u{1b}'));
+}
+
+#[test]
+fn control_characters_of_a_file_never_reach_the_terminal() {
+    let text = with("owner: a", "\"ow\\x1b[31m\\x07ner\": a");
+    let Err(errors) = load("bad.yaml", &text) else { panic!("taken") };
+    assert!(!errors.render(false).contains(['\u{1b}', '\u{7}']), "{errors}");
+}
+
+#[test]
+fn what_is_no_text_is_refused_with_its_place() {
+    let at = |bytes: &[u8]| {
+        let errors = load_bytes("bad.yaml", bytes).expect_err("it is no scenario");
+        let first = errors.iter().next().expect("never empty").clone();
+        (first.line, first.column, format!("{} {}", first.message, first.label))
+    };
+    let (line, column, words) = at(b"kind: x\nspec: \xff\n");
+    assert_eq!((line, column), (2, 7));
+    assert!(words.contains("0xff") && words.contains("UTF-8"), "{words}");
+    assert!(at(b"\xff\xfea\0:\0").2.contains("UTF-16"));
+    assert!(at(b"").2.contains("the file is empty"));
+    assert!(at(b"# nothing but a comment\n").2.contains("the file is empty"));
+    assert!(at(&vec![b'a'; 5 << 20]).2.contains("at most 4 MiB"));
+}
+
+/// Small texts that would grow beyond all bounds if they were taken at their word.
+#[test]
+fn hostile_files_cost_little_and_end_in_an_error() {
+    let laughs: String = std::iter::once("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned())
+        .chain((1..20).map(|i| format!("a{i}: &a{i} [{}]\n", vec![format!("*a{}", i - 1); 10].join(", "))))
+        .collect();
+    let shared: String = std::iter::once("a0: &a0 {b: 1, c: 2, d: 3}\n".to_owned())
+        .chain((1..50_000).map(|i| format!("a{i}: *a0\n")))
+        .collect();
+    let twice: String = (0..20_000).map(|i| format!("k{}: 1\n", i % 10_000)).collect();
+    let quotes = "\"".repeat(100_001);
+    for text in [
+        laughs,
+        shared,
+        twice,
+        quotes,
+        "[".repeat(100_000),
+        "{a: ".repeat(100_000),
+        "- ".repeat(100_000),
+        "? ".repeat(100_000),
+        (0..3000).map(|i| " ".repeat(i) + "a:\n").collect(),
+        format!("a: |\n  {}\n", "x".repeat(1 << 20)),
+        "&a ".repeat(50_000),
+        "!!".repeat(50_000),
+        "%TAG ! x\n".repeat(10_000),
+    ] {
+        let errors = load("hostile.yaml", &text).expect_err("it is no scenario");
+        assert!(errors.render(false).len() < 200_000);
+    }
+}
+
+#[test]
+fn a_scenario_of_ten_thousand_lines_loads() {
+    let (head, tail) = GOOD.split_at(GOOD.find("    - name: second").expect("it is there"));
+    let many: String = (0..2_500)
+        .map(|i| format!("    - name: f{i}\n      stall:\n        atToken: 3\n        for: 2s\n"))
+        .collect();
+    let scenario =
+        load("long.yaml", &format!("{head}{many}{tail}")).unwrap_or_else(|errors| panic!("{errors}"));
+    assert_eq!(scenario.spec.faults.len(), 2_502);
+    let errors = load("long.yaml", &format!("{head}{}{tail}", many.replace("atToken", "token")));
+    let errors = errors.expect_err("each fault is wrong");
+    assert!(errors.len() >= 1000);
+    assert!(errors.render(false).contains("more in long.yaml"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// Any text: an answer, never a panic, and every place lies in the text.
+    #[test]
+    fn no_text_makes_it_panic(text in "[ -~\n\té\u{feff}]{0,120}") {
+        if let Err(errors) = load("any.yaml", &text) {
+            for error in &errors {
+                prop_assert!(error.line <= text.matches('\n').count() + 1);
+            }
+            prop_assert!(errors.render(true).contains("any.yaml:"));
+        }
+    }
+
+    /// The good file with a piece cut out or doubled: as near to real mistakes as chance comes.
+    #[test]
+    fn no_cut_makes_it_panic(from in 0..GOOD.len(), length in 0_usize..40, twice: bool) {
+        let to = (from + length).min(GOOD.len());
+        let text = if twice {
+            format!("{}{}", &GOOD[..to], &GOOD[from..])
+        } else {
+            format!("{}{}", &GOOD[..from], &GOOD[to..])
+        };
+        if let Err(errors) = load("cut.yaml", &text) {
+            prop_assert!(errors.render(false).contains("cut.yaml:"));
+        }
+    }
+
+    /// What was read and is written again reads as the same: no field is lost on the way.
+    #[test]
+    fn whatever_is_taken_is_taken_whole(from in 0..GOOD.len(), length in 0_usize..40) {
+        let text = format!("{}{}", &GOOD[..from], &GOOD[(from + length).min(GOOD.len())..]);
+        if let Ok(scenario) = load("cut.yaml", &text) {
+            let json = serde_json::to_string(&scenario).expect("a scenario can be written");
+            prop_assert_eq!(load("cut.json", &json), Ok(scenario));
+        }
+    }
+}
