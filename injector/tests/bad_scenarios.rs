@@ -219,9 +219,17 @@ fn a_rendered_error_shows_the_line_with_a_caret_and_colours_only_where_asked() {
 
 #[test]
 fn control_characters_of_a_file_never_reach_the_terminal() {
-    let text = with("owner: a", "\"ow\\x1b[31m\\x07ner\": a");
-    let Err(errors) = load("bad.yaml", &text) else { panic!("taken") };
-    assert!(!errors.render(false).contains(['\u{1b}', '\u{7}']), "{errors}");
+    for (old, new) in [
+        ("owner: a", "\"ow\\x1b[31m\\x07ner\": a"),
+        ("for: 2s", "for: \"2\\x1b[31ms\\x07\""),
+        ("ttft p99 < 800ms", "\"ttft\\x1b[31m p99\\x07 < 1s\""),
+        ("api: openai-chat", "api: \"\\x1b[31m\\x07\""),
+        ("path: /v1/*", "path: \"\\x1b[31m\\x07\""),
+    ] {
+        let text = with(old, new);
+        let Err(errors) = load("bad.yaml", &text) else { panic!("{new} was taken") };
+        assert!(!errors.render(false).contains(['\u{1b}', '\u{7}']), "{errors}");
+    }
 }
 
 #[test]

@@ -21,3 +21,8 @@ fn the_committed_schema_is_current() {
     let schema = serde_json::to_string_pretty(&brownout_injector::schema()).expect("JSON can be written");
     check("docs/scenario.schema.json", &(schema + "\n"));
 }
+
+#[test]
+fn the_committed_reference_is_current() {
+    check("docs/scenario.md", &brownout_injector::reference());
+}

@@ -9,6 +9,9 @@ const SHOWN: usize = 100;
 /// Bytes of one source line that are shown around a problem.
 const LINE_WINDOW: usize = 160;
 
+/// Characters of a message that are shown.
+const LONGEST_MESSAGE: usize = 600;
+
 /// A problem at a place in the text, before line and column are known.
 #[derive(Clone, Debug)]
 pub(super) struct Problem {
@@ -31,6 +34,19 @@ impl Problem {
     pub(super) fn also(self, at: Range<usize>, label: impl Into<String>) -> Self {
         Self { also: Some((at, label.into())), ..self }
     }
+}
+
+/// A message with what it cites from the file made fit for a terminal: no control characters, no end of a thousand.
+fn clean(message: &str) -> String {
+    let mut out = String::with_capacity(message.len());
+    for (i, c) in message.chars().enumerate() {
+        if i == LONGEST_MESSAGE {
+            out.push_str("...");
+            break;
+        }
+        if c.is_control() { out.extend(c.escape_default()) } else { out.push(c) }
+    }
+    out
 }
 
 /// A text from a file, made fit for a message: in quotes, short, with no control characters.
@@ -100,11 +116,11 @@ impl Diagnostics {
                 Diagnostic {
                     line: line + 1,
                     column: text[line_start..start].chars().filter(|c| *c != '\u{feff}').count() + 1,
-                    message: problem.message,
-                    label: problem.label,
-                    help: problem.help,
+                    message: clean(&problem.message),
+                    label: clean(&problem.label),
+                    help: problem.help.as_deref().map(clean),
                     at: start..problem.at.end.clamp(start, text.len()),
-                    also: problem.also,
+                    also: problem.also.map(|(at, label)| (at, clean(&label))),
                 }
             })
             .collect();

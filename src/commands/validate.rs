@@ -1,0 +1,42 @@
+//! `brownout validate FILE...`: all that is wrong with each file, or that nothing is.
+
+use crate::{exit, source};
+use anyhow::Result;
+use brownout_injector::Scenario;
+use brownout_injector::units::TimeSpan;
+use std::io::{ErrorKind, Write as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Checks every file; what is wrong goes to stderr, one line for each good file to stdout.
+///
+/// # Errors
+/// When stdout cannot be written.
+pub(crate) fn run(files: &[PathBuf]) -> Result<ExitCode> {
+    let mut code = ExitCode::SUCCESS;
+    for file in files {
+        match source::read(file) {
+            Ok(scenario) => {
+                let line = format!("{}: ok ({})", file.display(), summary(&scenario));
+                match writeln!(std::io::stdout(), "{line}") {
+                    Err(error) if error.kind() != ErrorKind::BrokenPipe => return Err(error.into()),
+                    _ => {}
+                }
+            }
+            Err(error) => {
+                exit::complain(&error);
+                code = exit::INVALID.into();
+            }
+        }
+    }
+    Ok(code)
+}
+
+/// `2 faults, phases total 4m10s`.
+fn summary(scenario: &Scenario) -> String {
+    let phases = &scenario.spec.phases;
+    let total = [phases.warmup, phases.baseline, phases.fault, phases.recovery].iter().map(|span| span.0).sum();
+    let count = scenario.spec.faults.len();
+    let faults = if count == 1 { "1 fault".to_owned() } else { format!("{count} faults") };
+    format!("{faults}, phases total {}", TimeSpan(total))
+}
