@@ -57,3 +57,63 @@ fn sound_parameters_have_no_problems() {
         assert_eq!(fault(value.clone()).problems(), [], "{value}");
     }
 }
+
+/// An entry of `faults` in a scenario of its own.
+fn scenario_with(entry: &str) -> String {
+    let mut text = String::from(
+        "apiVersion: brownout.dev/v1alpha1\nkind: Scenario\nmetadata: {name: example}\nspec:\n  \
+         target: {url: \"http://127.0.0.1:8000\"}\n  phases: {baseline: 30s, fault: 60s}\n  faults:\n",
+    );
+    for line in entry.lines() {
+        text.push_str(&format!("    {line}\n"));
+    }
+    text
+}
+
+#[test]
+fn every_example_loads() {
+    for about in Fault::ALL {
+        let text = scenario_with(about.example);
+        match brownout_injector::load(about.kind, &text) {
+            Ok(scenario) => assert_eq!(scenario.spec.faults[0].fault.about().kind, about.kind),
+            Err(problems) => panic!("{}", problems.render(false)),
+        }
+    }
+}
+
+#[test]
+fn the_shipped_scenarios_load_and_show_every_kind() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios");
+    let mut shown = std::collections::BTreeSet::new();
+    let mut stories = 0;
+    for entry in std::fs::read_dir(folder).expect("the folder of scenarios") {
+        let path = entry.expect("an entry").path();
+        if path.extension().is_none_or(|extension| extension != "yaml") {
+            continue;
+        }
+        let name = path.file_stem().and_then(|stem| stem.to_str()).expect("a name in UTF-8").to_owned();
+        let text = std::fs::read_to_string(&path).expect("a readable file");
+        let scenario = match brownout_injector::load(&name, &text) {
+            Ok(scenario) => scenario,
+            Err(problems) => panic!("{}", problems.render(false)),
+        };
+        stories += 1;
+        assert_eq!(scenario.metadata.name, name, "a file is called as its scenario");
+        let spec = &scenario.spec;
+        for (what, there) in [
+            ("a comment that tells the story", text.starts_with("# ")),
+            ("a description", spec.description.is_some()),
+            ("an owner", spec.owner.is_some()),
+            ("what it certifies", spec.certifies.is_some()),
+            ("a load", spec.load.is_some()),
+            ("SLA lines", !spec.sla.is_empty()),
+            ("a baseline", !spec.phases.baseline.0.is_zero()),
+        ] {
+            assert!(there, "{name} lacks {what}");
+        }
+        shown.extend(spec.faults.iter().map(|entry| entry.fault.about().kind));
+    }
+    let missing: Vec<&str> =
+        Fault::ALL.iter().map(|about| about.kind).filter(|kind| !shown.contains(kind)).collect();
+    assert!(missing.is_empty() && stories >= 12, "{stories} stories; no story shows {missing:?}");
+}
