@@ -1,0 +1,132 @@
+//! One request on its way down the stack.
+
+use crate::case::Case;
+use crate::client::Client;
+use brownout_injector::wire::Api;
+use bytes::{Bytes, BytesMut};
+use http::request::Parts;
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Instant;
+
+/// One request on its way down the stack.
+#[derive(Debug)]
+pub(crate) struct Call {
+    /// Method, path, headers.
+    pub(crate) head: Parts,
+    /// The body.
+    pub(crate) body: RequestBody,
+    /// The protocol of its path.
+    pub(crate) api: Api,
+    /// When its head was there.
+    pub(crate) arrived: Instant,
+    /// The connection it came on.
+    pub(crate) client: Arc<Client>,
+    /// What was read of it for a plan; nothing where none is armed.
+    pub(crate) known: Option<Box<crate::facts::Known>>,
+    /// What the plan says of it; nothing where no fault fires.
+    pub(crate) case: Option<Box<Case>>,
+}
+
+/// The body of a request: as it comes, or as far as it was read.
+#[derive(Debug)]
+pub(crate) enum RequestBody {
+    /// As it comes.
+    Incoming(Incoming),
+    /// Read whole.
+    Full(Bytes),
+    /// Read in part, because it turned out too large.
+    Partly {
+        /// What was read.
+        read: VecDeque<Bytes>,
+        /// What was not.
+        rest: Incoming,
+    },
+}
+
+impl RequestBody {
+    /// Whether nothing is left of it.
+    pub(crate) fn is_spent(&self) -> bool {
+        match self {
+            Self::Incoming(body) => body.is_end_stream(),
+            Self::Full(bytes) => bytes.is_empty(),
+            Self::Partly { read, rest } => read.is_empty() && rest.is_end_stream(),
+        }
+    }
+
+    /// Reads the body whole where it has at most `limit` bytes.
+    ///
+    /// # Errors
+    /// The client broke off.
+    pub(crate) async fn read(self, limit: usize) -> Result<Self, hyper::Error> {
+        let Self::Incoming(mut body) = self else { return Ok(self) };
+        let announced = body.size_hint();
+        if announced.lower() > limit as u64 {
+            return Ok(Self::Incoming(body));
+        }
+        let (mut frames, mut size) = (VecDeque::new(), 0);
+        while let Some(frame) = std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+            // Trailers of requests are of no use to anyone here; a body with trailers is read on without them.
+            let Ok(data) = frame?.into_data() else { continue };
+            size += data.len();
+            frames.push_back(data);
+            if size > limit {
+                return Ok(Self::Partly { read: frames, rest: body });
+            }
+        }
+        Ok(Self::Full(match frames.len() {
+            1 => frames.pop_front().unwrap_or_default(),
+            _ => frames
+                .iter()
+                .fold(BytesMut::with_capacity(size), |mut all, frame| {
+                    all.extend_from_slice(frame);
+                    all
+                })
+                .freeze(),
+        }))
+    }
+}
+
+impl Body for RequestBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        match &mut *self {
+            Self::Incoming(body) => Pin::new(body).poll_frame(cx),
+            Self::Full(bytes) if bytes.is_empty() => Poll::Ready(None),
+            Self::Full(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
+            Self::Partly { read, rest } => match read.pop_front() {
+                Some(bytes) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
+                None => Poll::Ready(ready!(Pin::new(rest).poll_frame(cx))),
+            },
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.is_spent()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Incoming(body) => body.size_hint(),
+            Self::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Self::Partly { read, rest } => {
+                let read: u64 = read.iter().map(|bytes| bytes.len() as u64).sum();
+                let mut hint = rest.size_hint();
+                if let Some(upper) = hint.upper() {
+                    hint.set_upper(upper + read);
+                }
+                hint.set_lower(hint.lower() + read);
+                hint
+            }
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! A client's connection: the socket as hyper sees it, and a handle by which a fault can close it under hyper.
+
+use crate::meter::bump;
+use crate::worker::Worker;
+use brownout_injector::effect::Close;
+use futures_util::task::AtomicWaker;
+use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper_util::rt::TokioIo;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::net::TcpStream;
+
+const OPEN: u8 = 0;
+const CUT: u8 = 1;
+const DRAIN: u8 = 2;
+
+/// The handle of one client connection, shared by its socket, its requests and its worker.
+#[derive(Debug)]
+pub(crate) struct Client {
+    worker: Arc<Worker>,
+    id: u64,
+    h2: bool,
+    state: AtomicU8,
+    /// Whether the socket is reset rather than closed when it is dropped.
+    reset: AtomicU8,
+    waker: AtomicWaker,
+    /// Requests on it that are not answered yet.
+    busy: AtomicU32,
+    /// When the first byte of the request head under way came, in worker milliseconds; 0 for none.
+    head_since: AtomicU32,
+    /// When it had nothing more to do, in worker milliseconds.
+    idle_since: AtomicU32,
+}
+
+impl Client {
+    pub(crate) fn new(worker: Arc<Worker>, id: u64, h2: bool) -> Arc<Self> {
+        let now = worker.millis();
+        let client = Arc::new(Self {
+            id,
+            h2,
+            state: AtomicU8::new(OPEN),
+            reset: AtomicU8::new(0),
+            waker: AtomicWaker::new(),
+            busy: AtomicU32::new(0),
+            head_since: AtomicU32::new(0),
+            idle_since: AtomicU32::new(now),
+            worker,
+        });
+        client.worker.register(id, &client);
+        client
+    }
+
+    /// The worker that serves it.
+    pub(crate) const fn worker(&self) -> &Arc<Worker> {
+        &self.worker
+    }
+
+    /// Whether it speaks HTTP/2.
+    pub(crate) const fn h2(&self) -> bool {
+        self.h2
+    }
+
+    /// Makes the socket close in this way when hyper lets go of it. On HTTP/2 a request is one stream of many, so the
+    /// connection stays and only the stream is reset.
+    pub(crate) fn close_as(&self, close: Close) {
+        if !self.h2 {
+            self.reset.store(u8::from(close == Close::Rst), Relaxed);
+        }
+    }
+
+    /// Ends the connection at once.
+    fn cut(&self) {
+        self.state.store(CUT, Relaxed);
+        self.waker.wake();
+    }
+
+    /// Lets the requests in flight finish, and takes no new one.
+    pub(crate) fn drain(&self) {
+        if self.state.compare_exchange(OPEN, DRAIN, Relaxed, Relaxed).is_ok() {
+            self.waker.wake();
+        }
+    }
+
+    /// A request has come in whole.
+    pub(crate) fn request_begins(&self) {
+        bump_u32(&self.busy, 1);
+        self.head_since.store(0, Relaxed);
+    }
+
+    /// A request is over.
+    pub(crate) fn request_ends(&self) {
+        bump_u32(&self.busy, u32::MAX);
+        self.idle_since.store(self.worker.millis(), Relaxed);
+    }
+
+    /// Cuts the connection where its client dawdles: a head that does not end, or nothing at all for too long.
+    pub(crate) fn enforce(&self, now: u32, header_read: Duration, idle: Duration) {
+        if self.busy.load(Relaxed) > 0 {
+            return;
+        }
+        let (since, longest) = match self.head_since.load(Relaxed) {
+            0 => (self.idle_since.load(Relaxed), idle),
+            since => (since, header_read),
+        };
+        if u128::from(now.saturating_sub(since)) > longest.as_millis() {
+            self.cut();
+        }
+    }
+
+    fn bytes_came(&self) {
+        if !self.h2 && self.busy.load(Relaxed) == 0 && self.head_since.load(Relaxed) == 0 {
+            self.head_since.store(self.worker.millis().max(1), Relaxed);
+        }
+    }
+}
+
+fn bump_u32(counter: &AtomicU32, by: u32) {
+    counter.store(counter.load(Relaxed).wrapping_add(by), Relaxed);
+}
+
+/// The socket as hyper sees it.
+#[derive(Debug)]
+pub(crate) struct ClientIo {
+    io: TokioIo<TcpStream>,
+    client: Arc<Client>,
+}
+
+impl ClientIo {
+    pub(crate) fn new(stream: TcpStream, client: Arc<Client>) -> Self {
+        bump(&client.worker.meter.connections, 1);
+        Self { io: TokioIo::new(stream), client }
+    }
+}
+
+impl Drop for ClientIo {
+    fn drop(&mut self) {
+        self.client.worker.unregister(self.client.id);
+        bump(&self.client.worker.meter.connections, u64::MAX);
+        if self.client.reset.load(Relaxed) == 1 {
+            // With a linger time of zero, closing sends RST and forgets what was not sent yet (socket(7)).
+            let _ = socket2::SockRef::from(self.io.inner()).set_linger(Some(Duration::ZERO));
+        }
+    }
+}
+
+impl Read for ClientIo {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        let read = Pin::new(&mut self.io).poll_read(cx, buf);
+        if let Poll::Ready(Ok(())) = read {
+            self.client.bytes_came();
+        }
+        read
+    }
+}
+
+impl Write for ClientIo {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.client.reset.load(Relaxed) == 1 {
+            // An orderly FIN now would hide the reset that follows.
+            return Poll::Ready(Ok(()));
+        }
+        Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write_vectored(cx, bufs)
+    }
+}
+
+/// A connection that hyper serves and that can be told to stop.
+pub(crate) trait Graceful: Future {
+    fn stop(self: Pin<&mut Self>);
+}
+
+pin_project_lite::pin_project! {
+    /// Serves a connection until it ends, its worker drains, or somebody cuts it.
+    pub(crate) struct Serve<C> {
+        #[pin]
+        connection: C,
+        client: Arc<Client>,
+        registered: bool,
+        stopping: bool,
+    }
+}
+
+impl<C> Serve<C> {
+    pub(crate) const fn new(connection: C, client: Arc<Client>) -> Self {
+        Self { connection, client, registered: false, stopping: false }
+    }
+}
+
+impl<C: Graceful> Future for Serve<C> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let mut this = self.project();
+        if !*this.registered {
+            // A task's waker stays valid for the task's whole life, so once is enough.
+            this.client.waker.register(cx.waker());
+            *this.registered = true;
+        }
+        match this.client.state.load(Relaxed) {
+            CUT => return Poll::Ready(()),
+            DRAIN if !*this.stopping => {
+                *this.stopping = true;
+                this.connection.as_mut().stop();
+            }
+            _ => {}
+        }
+        // Why a connection ended is counted where it was seen: per request.
+        this.connection.poll(cx).map(|_| ())
+    }
+}

@@ -1,0 +1,92 @@
+//! What goes wrong without any fault, and the one place where it becomes an answer. Such answers carry
+//! `x-brownout-error`, so that nobody takes them for the server's own words or for an injected fault.
+
+use crate::body::Body;
+use crate::meter::Origin;
+use brownout_injector::effect::Close;
+use brownout_injector::wire::{Api, ProviderError};
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http::{HeaderName, Response, StatusCode};
+
+/// The response header that says what went wrong between the proxy and the server.
+pub const ERROR_HEADER: &str = "x-brownout-error";
+
+/// Why a request got no answer from the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// Nobody listens there.
+    #[error("upstream refused")]
+    Refused,
+    /// The host or network cannot be reached, or its name not resolved.
+    #[error("upstream unreachable")]
+    Unreachable,
+    /// No connection in time.
+    #[error("upstream connect timeout")]
+    ConnectTimeout,
+    /// The server closed the connection before a whole answer head.
+    #[error("upstream closed before an answer")]
+    Reset,
+    /// What the server sent is no HTTP.
+    #[error("upstream sent no valid HTTP")]
+    Malformed,
+    /// TLS to the server failed.
+    #[error("upstream TLS failed")]
+    Tls,
+    /// The client's own body broke off or is malformed.
+    #[error("request body broke off")]
+    ClientBody,
+    /// A fault closes the connection in place of an answer.
+    #[error("closed by a fault")]
+    Hang(Close),
+}
+
+/// How many kinds are counted.
+pub(crate) const KINDS: usize = 7;
+
+impl Failure {
+    /// The names of the counted kinds in metrics.
+    pub const NAMES: [&'static str; KINDS] =
+        ["refused", "unreachable", "connect_timeout", "reset", "malformed", "tls", "client_body"];
+
+    /// Its place among the counted kinds; a fault is none.
+    pub(crate) const fn index(self) -> Option<usize> {
+        match self {
+            Self::Refused => Some(0),
+            Self::Unreachable => Some(1),
+            Self::ConnectTimeout => Some(2),
+            Self::Reset => Some(3),
+            Self::Malformed => Some(4),
+            Self::Tls => Some(5),
+            Self::ClientBody => Some(6),
+            Self::Hang(_) => None,
+        }
+    }
+
+    /// The status that gateways usually give for it.
+    const fn status(self) -> StatusCode {
+        match self {
+            Self::Refused | Self::Unreachable => StatusCode::SERVICE_UNAVAILABLE,
+            Self::ConnectTimeout => StatusCode::GATEWAY_TIMEOUT,
+            Self::Reset | Self::Malformed | Self::Tls | Self::Hang(_) => StatusCode::BAD_GATEWAY,
+            Self::ClientBody => StatusCode::BAD_REQUEST,
+        }
+    }
+
+    /// The answer to a request of protocol `api` that failed so.
+    pub(crate) fn response(self, api: Api) -> Response<Body> {
+        let status = self.status();
+        let error = ProviderError {
+            status: status.as_u16(),
+            code: String::new(),
+            message: format!("brownout proxy: {self}"),
+        };
+        let mut response = Response::new(Body::full(error.body(api).into(), Origin::Organic));
+        *response.status_mut() = status;
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if let Ok(value) = HeaderValue::try_from(self.to_string()) {
+            headers.insert(HeaderName::from_static(ERROR_HEADER), value);
+        }
+        response
+    }
+}

@@ -1,0 +1,289 @@
+//! The top of the stack: every request is counted, and every event of every stream is read as it passes, so that
+//! TTFT, gaps between tokens and errors of the real traffic are known whether or not a fault is armed. Not a byte is
+//! copied or changed.
+
+use crate::body::{Body, BodyError};
+use crate::call::Call;
+use crate::client::Client;
+use crate::failure::Failure;
+use crate::meter::{Origin, Outcome, bump};
+use crate::worker::Worker;
+use brownout_injector::wire::{Api, Class, SseSplitter, classify, read, sse};
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, Response};
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Instant;
+use tower_layer::Layer;
+use tower_service::Service;
+
+/// Counts what passes, into its worker's meter.
+#[derive(Clone, Debug)]
+pub(crate) struct MeasureLayer {
+    worker: Arc<Worker>,
+}
+
+impl MeasureLayer {
+    pub(crate) const fn new(worker: Arc<Worker>) -> Self {
+        Self { worker }
+    }
+}
+
+impl<S> Layer<S> for MeasureLayer {
+    type Service = Measure<S>;
+
+    fn layer(&self, inner: S) -> Measure<S> {
+        Measure { inner, worker: self.worker.clone() }
+    }
+}
+
+/// See [`MeasureLayer`].
+#[derive(Clone, Debug)]
+pub(crate) struct Measure<S> {
+    inner: S,
+    worker: Arc<Worker>,
+}
+
+impl<S> Service<Call> for Measure<S>
+where
+    S: Service<Call, Response = Response<Body>, Error = Failure>,
+{
+    type Response = Response<Measured>;
+    type Error = Failure;
+    type Future = ResponseFuture<S::Future>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, call: Call) -> Self::Future {
+        let record = Record::begin(self.worker.clone(), &call);
+        ResponseFuture { inner: self.inner.call(call), record: Some(record) }
+    }
+}
+
+pin_project_lite::pin_project! {
+    /// See [`MeasureLayer`].
+    pub(crate) struct ResponseFuture<F> {
+        #[pin]
+        inner: F,
+        record: Option<Record>,
+    }
+}
+
+impl<F> Future for ResponseFuture<F>
+where
+    F: Future<Output = Result<Response<Body>, Failure>>,
+{
+    type Output = Result<Response<Measured>, Failure>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let answer = ready!(this.inner.poll(cx));
+        let Some(mut record) = this.record.take() else {
+            unreachable!("a future is not polled after it is ready")
+        };
+        Poll::Ready(match answer {
+            Ok(response) => {
+                record.status = response.status().as_u16();
+                if is_event_stream(response.headers()) {
+                    record.stream = Some(StreamRecord::begin(&record));
+                }
+                let (head, inner) = response.into_parts();
+                if inner.is_end_stream() {
+                    record.end(inner.origin(), record.outcome());
+                }
+                Ok(Response::from_parts(head, Measured { inner, record }))
+            }
+            Err(failure) => {
+                record.end(Origin::Injected, Outcome::Unanswered);
+                Err(failure)
+            }
+        })
+    }
+}
+
+/// Whether an answer is a stream of server-sent events.
+pub(crate) fn is_event_stream(headers: &HeaderMap) -> bool {
+    headers.get(CONTENT_TYPE).is_some_and(|kind| {
+        let kind = kind.as_bytes();
+        kind.len() >= 17 && kind[..17].eq_ignore_ascii_case(b"text/event-stream")
+    })
+}
+
+/// What is noted of one request; dropped before its end, the client has left.
+#[derive(Debug)]
+struct Record {
+    worker: Arc<Worker>,
+    client: Arc<Client>,
+    api: Api,
+    arrived: Instant,
+    status: u16,
+    stream: Option<StreamRecord>,
+    ended: bool,
+}
+
+impl Record {
+    fn begin(worker: Arc<Worker>, call: &Call) -> Self {
+        bump(&worker.meter.requests, 1);
+        bump(&worker.meter.in_flight, 1);
+        call.client.request_begins();
+        Self {
+            worker,
+            client: call.client.clone(),
+            api: call.api,
+            arrived: call.arrived,
+            status: 0,
+            stream: None,
+            ended: false,
+        }
+    }
+
+    /// How a request that was answered whole ended.
+    const fn outcome(&self) -> Outcome {
+        match self.status {
+            500.. => Outcome::ServerError,
+            400.. => Outcome::ClientError,
+            _ => Outcome::Ok,
+        }
+    }
+
+    fn end(&mut self, origin: Origin, outcome: Outcome) {
+        if std::mem::replace(&mut self.ended, true) {
+            return;
+        }
+        let meter = &self.worker.meter;
+        bump(&meter.in_flight, u64::MAX);
+        bump(&meter.finished[origin as usize][outcome as usize], 1);
+        if let Some(stream) = &self.stream {
+            bump(&meter.streams_in_flight, u64::MAX);
+            bump(&meter.unfinished, u64::from(outcome == Outcome::Ok && !stream.finished));
+            bump(&meter.prompt_tokens, stream.prompt_tokens);
+            bump(&meter.output_tokens, stream.output_tokens);
+        }
+        self.client.request_ends();
+    }
+}
+
+impl Drop for Record {
+    fn drop(&mut self) {
+        self.end(Origin::Organic, Outcome::ClientLeft);
+    }
+}
+
+/// What is noted of one event stream.
+#[derive(Debug)]
+struct StreamRecord {
+    splitter: SseSplitter,
+    /// When the last event that carries tokens passed.
+    last: Option<Instant>,
+    finished: bool,
+    prompt_tokens: u64,
+    output_tokens: u64,
+}
+
+impl StreamRecord {
+    fn begin(record: &Record) -> Self {
+        bump(&record.worker.meter.streams, 1);
+        bump(&record.worker.meter.streams_in_flight, 1);
+        Self {
+            splitter: SseSplitter::new(record.worker.limits().event_bytes),
+            last: None,
+            finished: false,
+            prompt_tokens: 0,
+            output_tokens: 0,
+        }
+    }
+
+    fn pass(&mut self, worker: &Worker, api: Api, arrived: Instant, bytes: &Bytes) {
+        self.splitter.push(bytes.clone());
+        let meter = &worker.meter;
+        let (mut now, mut events, mut tokens) = (None, 0, 0);
+        while let Some(piece) = self.splitter.next_event() {
+            events += 1;
+            if !piece.whole {
+                continue;
+            }
+            let fields = sse::fields(&piece.raw);
+            let Some(data) = fields.data.as_deref() else { continue };
+            match classify(api, Some(data)) {
+                class if class.is_token() => {
+                    tokens += 1;
+                    if now.is_some() {
+                        bump(&meter.coalesced, 1);
+                        continue;
+                    }
+                    let at = *now.insert(Instant::now());
+                    match self.last.replace(at) {
+                        Some(last) => meter.itl.record(at - last),
+                        None => meter.ttft.record(at - arrived),
+                    }
+                }
+                class @ (Class::Finish | Class::Done | Class::Usage | Class::Meta) => {
+                    self.finished |= matches!(class, Class::Finish | Class::Done);
+                    self.note_usage(api, class, data);
+                }
+                Class::Error => bump(&meter.inband_errors, 1),
+                _ => {}
+            }
+        }
+        bump(&meter.events, events);
+        bump(&meter.token_events, tokens);
+    }
+
+    /// Servers report usage in one or two events of a stream, by running totals: the last report holds.
+    fn note_usage(&mut self, api: Api, class: Class, data: &[u8]) {
+        if class == Class::Done || memchr::memmem::find(data, b"_tokens\"").is_none() {
+            return;
+        }
+        if let Ok(reading) = read(api, data) {
+            self.prompt_tokens = reading.usage.prompt.map_or(self.prompt_tokens, u64::from);
+            self.output_tokens = reading.usage.output.map_or(self.output_tokens, u64::from);
+        }
+    }
+}
+
+/// An answer's body that is measured as it passes.
+#[derive(Debug)]
+pub(crate) struct Measured {
+    inner: Body,
+    record: Record,
+}
+
+impl HttpBody for Measured {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let this = &mut *self;
+        let frame = ready!(Pin::new(&mut this.inner).poll_frame(cx));
+        let record = &mut this.record;
+        match &frame {
+            Some(Ok(frame)) => {
+                if let (Some(stream), Some(bytes)) = (&mut record.stream, frame.data_ref()) {
+                    stream.pass(&record.worker, record.api, record.arrived, bytes);
+                }
+                if this.inner.is_end_stream() || frame.is_trailers() {
+                    record.end(this.inner.origin(), record.outcome());
+                }
+            }
+            Some(Err(_)) => record.end(this.inner.origin(), Outcome::Cut),
+            None => record.end(this.inner.origin(), record.outcome()),
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}

@@ -1,0 +1,313 @@
+//! The bottom of the stack: the request goes to the server, over a connection that is kept where one is free.
+
+use crate::body::Body;
+use crate::call::{Call, RequestBody};
+use crate::failure::Failure;
+use crate::headers;
+use crate::meter::bump;
+use crate::tunnel;
+use crate::worker::Worker;
+use http::header::{CONTENT_TYPE, HOST, HeaderValue};
+use http::uri::{PathAndQuery, Uri};
+use http::{Method, Request, Response, StatusCode, Version};
+use hyper::body::Incoming;
+use hyper::client::conn::{http1, http2};
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+use tokio::net::TcpStream;
+use tower_service::Service;
+
+/// Reads from the server go into buffers that grow to this size under large answers, and no further: it bounds what
+/// a slow client can make the proxy hold.
+const READ_BUFFER: usize = 128 << 10;
+
+/// Sends requests to the server.
+#[derive(Clone, Debug)]
+pub(crate) struct Upstream {
+    worker: Arc<Worker>,
+}
+
+impl Upstream {
+    pub(crate) const fn new(worker: Arc<Worker>) -> Self {
+        Self { worker }
+    }
+}
+
+impl Service<Call> for Upstream {
+    type Response = Response<Body>;
+    type Error = Failure;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Failure>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Failure>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, call: Call) -> Self::Future {
+        Box::pin(forward(self.worker.clone(), call))
+    }
+}
+
+/// The connections to the server that a worker keeps.
+#[derive(Debug, Default)]
+pub(crate) struct Pool {
+    idle: Mutex<Vec<Idle>>,
+    h2: Mutex<Option<http2::SendRequest<RequestBody>>>,
+}
+
+#[derive(Debug)]
+struct Idle {
+    sender: http1::SendRequest<RequestBody>,
+    since: Instant,
+}
+
+impl Pool {
+    /// The connection used last, as it is the least likely to be closed by now.
+    fn take(&self) -> Option<http1::SendRequest<RequestBody>> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut at = idle.len();
+        while at > 0 {
+            at -= 1;
+            if idle[at].sender.is_closed() {
+                idle.remove(at);
+            } else if idle[at].sender.is_ready() {
+                return Some(idle.remove(at).sender);
+            }
+        }
+        None
+    }
+
+    fn put(&self, sender: http1::SendRequest<RequestBody>, most: usize) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < most && !sender.is_closed() {
+            idle.push(Idle { sender, since: Instant::now() });
+        }
+    }
+
+    /// Lets go of connections that were idle for longer than `longest`.
+    pub(crate) fn prune(&self, longest: Duration) {
+        let now = Instant::now();
+        self.idle
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .retain(|idle| !idle.sender.is_closed() && now - idle.since < longest);
+    }
+}
+
+/// A connection to the server that a request is using.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    sender: http1::SendRequest<RequestBody>,
+    worker: Arc<Worker>,
+}
+
+impl Lease {
+    /// The answer was read whole. Not called, the connection is closed: so a client that leaves cancels its request.
+    pub(crate) fn give_back(lease: &mut Option<Self>) {
+        if let Some(Self { sender, worker }) = lease.take() {
+            worker.pool.put(sender, worker.limits().idle_upstream);
+        }
+    }
+}
+
+async fn forward(worker: Arc<Worker>, mut call: Call) -> Result<Response<Body>, Failure> {
+    let upgrade = call.head.extensions.remove::<OnUpgrade>();
+    let inbound_h2 = call.client.h2();
+    let grpc = || {
+        let kind = call.head.headers.get(CONTENT_TYPE);
+        kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"))
+    };
+    let h2 = worker.upstream_h2() || (inbound_h2 && grpc());
+    prepare(&worker, &mut call, upgrade.is_some() && !h2, h2);
+    let request = Request::from_parts(call.head, call.body);
+    let response = if h2 {
+        send_h2(&worker, request).await?.map(|incoming| Body::upstream(incoming, None))
+    } else {
+        let (response, lease) = send_h1(&worker, request).await?;
+        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+            return Ok(tunnel::upgrade(&worker, response, upgrade));
+        }
+        response.map(|incoming| {
+            let mut lease = Some(lease);
+            if http_body::Body::is_end_stream(&incoming) {
+                Lease::give_back(&mut lease);
+            }
+            Body::upstream(incoming, lease)
+        })
+    };
+    Ok(finish(response))
+}
+
+/// Makes the client's request one of ours.
+///
+/// `Host` stays the client's, as the server may route or build links by it, unless the server is spoken to by TLS:
+/// then it is the server's own, as its certificate and its virtual hosts go by that name.
+fn prepare(worker: &Worker, call: &mut Call, upgrade: bool, h2: bool) {
+    let upstream = worker.upstream();
+    let head = &mut call.head;
+    headers::strip(&mut head.headers, upgrade);
+    if call.client.h2() {
+        headers::join_cookies(&mut head.headers);
+    }
+    if upstream.tls() {
+        if let Ok(host) = HeaderValue::from_str(upstream.authority().as_str()) {
+            head.headers.insert(HOST, host);
+        }
+    } else if !head.headers.contains_key(HOST) {
+        let host = head.uri.authority().unwrap_or_else(|| upstream.authority());
+        if let Ok(host) = HeaderValue::from_str(host.as_str()) {
+            head.headers.insert(HOST, host);
+        }
+    }
+    if h2 {
+        let authority = head.headers.remove(HOST);
+        let authority = authority.and_then(|host| http::uri::Authority::try_from(host.as_bytes()).ok());
+        let mut parts = std::mem::take(&mut head.uri).into_parts();
+        parts.scheme = Some(if upstream.tls() { http::uri::Scheme::HTTPS } else { http::uri::Scheme::HTTP });
+        parts.authority = Some(authority.unwrap_or_else(|| upstream.authority().clone()));
+        parts.path_and_query = Some(prefixed(upstream.prefix(), parts.path_and_query));
+        head.uri = Uri::from_parts(parts).unwrap_or_default();
+        head.version = Version::HTTP_2;
+    } else {
+        if head.uri.authority().is_some() || !upstream.prefix().is_empty() {
+            let parts = std::mem::take(&mut head.uri).into_parts();
+            head.uri = Uri::from(prefixed(upstream.prefix(), parts.path_and_query));
+        }
+        head.version = Version::HTTP_11;
+    }
+}
+
+fn prefixed(prefix: &str, path: Option<PathAndQuery>) -> PathAndQuery {
+    let path = path.unwrap_or_else(|| PathAndQuery::from_static("/"));
+    if prefix.is_empty() {
+        return path;
+    }
+    PathAndQuery::try_from(format!("{prefix}{path}")).unwrap_or(path)
+}
+
+/// Makes the server's answer one of ours.
+fn finish(mut response: Response<Body>) -> Response<Body> {
+    headers::strip(response.headers_mut(), false);
+    *response.version_mut() = Version::HTTP_11;
+    response
+}
+
+async fn send_h1(
+    worker: &Arc<Worker>,
+    mut request: Request<RequestBody>,
+) -> Result<(Response<Incoming>, Lease), Failure> {
+    while let Some(mut sender) = worker.pool.take() {
+        // A kept connection may be closed by the server at the very moment we use it. Then the request goes out once
+        // more if hyper hands it back (nothing was sent), or if sending it twice does no harm.
+        let spare = harmless(&request);
+        match sender.try_send_request(request).await {
+            Ok(response) => return Ok((response, Lease { sender, worker: worker.clone() })),
+            Err(mut error) => match error.take_message().or(spare) {
+                Some(again) => {
+                    bump(&worker.meter.upstream_retries, 1);
+                    request = again;
+                }
+                None => return Err(reason(error.error())),
+            },
+        }
+    }
+    let mut sender = connect_h1(worker).await?;
+    let response = sender.send_request(request).await.map_err(|error| reason(&error))?;
+    Ok((response, Lease { sender, worker: worker.clone() }))
+}
+
+/// A copy of a request that may be sent twice: safe methods without a body (RFC 9110, 9.2.1).
+fn harmless(request: &Request<RequestBody>) -> Option<Request<RequestBody>> {
+    if !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS)
+        || !request.body().is_spent()
+    {
+        return None;
+    }
+    let mut copy = Request::new(RequestBody::Full(bytes::Bytes::new()));
+    *copy.method_mut() = request.method().clone();
+    *copy.uri_mut() = request.uri().clone();
+    *copy.headers_mut() = request.headers().clone();
+    Some(copy)
+}
+
+async fn send_h2(worker: &Arc<Worker>, request: Request<RequestBody>) -> Result<Response<Incoming>, Failure> {
+    let kept = worker.pool.h2.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let mut request = request;
+    if let Some(mut sender) = kept.filter(|sender| !sender.is_closed()) {
+        if sender.ready().await.is_ok() {
+            match sender.try_send_request(request).await {
+                Ok(response) => return Ok(response),
+                Err(mut error) => match error.take_message() {
+                    Some(again) => request = again,
+                    None => return Err(reason(error.error())),
+                },
+            }
+        }
+    }
+    let mut sender = connect_h2(worker).await?;
+    *worker.pool.h2.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender.clone());
+    sender.send_request(request).await.map_err(|error| reason(&error))
+}
+
+async fn connect_h1(worker: &Arc<Worker>) -> Result<http1::SendRequest<RequestBody>, Failure> {
+    let stream = connect(worker).await?;
+    let mut builder = http1::Builder::new();
+    builder.max_buf_size(READ_BUFFER).preserve_header_case(worker.preserve_case());
+    let (sender, connection) =
+        builder.handshake(TokioIo::new(stream)).await.map_err(|error| reason(&error))?;
+    // How the connection ends is told to whoever waits for an answer on it.
+    tokio::spawn(async move {
+        let _ = connection.with_upgrades().await;
+    });
+    Ok(sender)
+}
+
+async fn connect_h2(worker: &Arc<Worker>) -> Result<http2::SendRequest<RequestBody>, Failure> {
+    let stream = connect(worker).await?;
+    let (sender, connection) = http2::Builder::new(TokioExecutor::new())
+        .handshake(TokioIo::new(stream))
+        .await
+        .map_err(|error| reason(&error))?;
+    tokio::spawn(async move {
+        let _ = connection.await;
+    });
+    Ok(sender)
+}
+
+/// A new connection to the server.
+pub(crate) async fn connect(worker: &Worker) -> Result<TcpStream, Failure> {
+    let upstream = worker.upstream();
+    let connecting = TcpStream::connect((upstream.host(), upstream.port()));
+    let stream = match tokio::time::timeout(worker.limits().connect, connecting).await {
+        Err(_) => return Err(Failure::ConnectTimeout),
+        Ok(Err(error)) => return Err(io_reason(&error)),
+        Ok(Ok(stream)) => stream,
+    };
+    // Tokens are small writes; waiting to fill packets would distort the very gaps that are measured.
+    let _ = stream.set_nodelay(true);
+    bump(&worker.meter.upstream_connections, 1);
+    Ok(stream)
+}
+
+fn io_reason(error: &io::Error) -> Failure {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => Failure::Refused,
+        io::ErrorKind::TimedOut => Failure::ConnectTimeout,
+        _ => Failure::Unreachable,
+    }
+}
+
+fn reason(error: &hyper::Error) -> Failure {
+    if error.is_user() {
+        // The only part of a request that can still fail by the client's doing is its body.
+        Failure::ClientBody
+    } else if error.is_parse() {
+        Failure::Malformed
+    } else {
+        Failure::Reset
+    }
+}

@@ -1,0 +1,226 @@
+//! One worker: a thread, its runtime, its listener, its connections. Nothing on the way of a request is shared with
+//! another worker but the plan.
+
+use crate::client::{Client, ClientIo, Graceful, Serve};
+use crate::config::{Limits, Upstream};
+use crate::control::Shared;
+use crate::meter::{Meter, bump};
+use crate::stack;
+use crate::tunnel;
+use crate::upstream::Pool;
+use hyper::server::conn::{http1, http2};
+use hyper_util::rt::TokioExecutor;
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+/// How often dawdling clients and idle connections are looked for.
+const SWEEP: Duration = Duration::from_millis(500);
+/// The pause after a failed accept, which is nearly always for want of file descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
+/// The first bytes of HTTP/2 with prior knowledge (RFC 9113, 3.4), as many as tell it from any HTTP/1.1 method.
+const H2_PREFACE: &[u8] = b"PRI";
+/// The first byte of a TLS handshake record (RFC 8446, 5.1).
+const TLS_HANDSHAKE: u8 = 0x16;
+
+/// What a worker has.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    pub(crate) meter: Meter,
+    pub(crate) pool: Pool,
+    pub(crate) shared: Arc<Shared>,
+    settings: Settings,
+    clients: Mutex<HashMap<u64, Arc<Client>>>,
+    next_client: AtomicU64,
+    emptied: Notify,
+    begun: Instant,
+}
+
+/// What a worker is told.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) upstream: Upstream,
+    pub(crate) upstream_h2: bool,
+    pub(crate) preserve_case: bool,
+    pub(crate) limits: Limits,
+}
+
+impl Worker {
+    pub(crate) fn new(shared: Arc<Shared>, settings: Settings) -> Arc<Self> {
+        Arc::new(Self {
+            meter: Meter::default(),
+            pool: Pool::default(),
+            shared,
+            settings,
+            clients: Mutex::new(HashMap::new()),
+            next_client: AtomicU64::new(0),
+            emptied: Notify::new(),
+            begun: Instant::now(),
+        })
+    }
+
+    pub(crate) const fn upstream(&self) -> &Upstream {
+        &self.settings.upstream
+    }
+
+    pub(crate) const fn upstream_h2(&self) -> bool {
+        self.settings.upstream_h2
+    }
+
+    pub(crate) const fn preserve_case(&self) -> bool {
+        self.settings.preserve_case
+    }
+
+    pub(crate) const fn limits(&self) -> &Limits {
+        &self.settings.limits
+    }
+
+    /// Milliseconds since the worker began: 49 days fit, and only differences of seconds matter.
+    pub(crate) fn millis(&self) -> u32 {
+        self.begun.elapsed().as_millis() as u32
+    }
+
+    pub(crate) fn register(&self, id: u64, client: &Arc<Client>) {
+        self.clients().insert(id, client.clone());
+    }
+
+    pub(crate) fn unregister(&self, id: u64) {
+        let mut clients = self.clients();
+        clients.remove(&id);
+        if clients.is_empty() {
+            self.emptied.notify_waiters();
+        }
+    }
+
+    fn clients(&self) -> std::sync::MutexGuard<'_, HashMap<u64, Arc<Client>>> {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn sweep(&self) {
+        let now = self.millis();
+        let limits = self.limits();
+        // Cutting a client wakes its task; that runs later, so the lock is free by then.
+        for client in self.clients().values() {
+            client.enforce(now, limits.header_read, limits.idle);
+        }
+        self.pool.prune(limits.idle_upstream_for);
+    }
+}
+
+/// How a worker is told to end.
+#[derive(Clone, Debug)]
+pub(crate) struct Stop {
+    /// No new connections, no new requests.
+    pub(crate) drain: CancellationToken,
+    /// How long requests in flight may still take; read once `drain` is cancelled.
+    pub(crate) grace: Arc<Mutex<Duration>>,
+}
+
+/// Serves until told to stop, then lets what is in flight finish.
+pub(crate) async fn run(worker: Arc<Worker>, listener: TcpListener, stop: Stop) {
+    let mut sweep = tokio::time::interval(SWEEP);
+    sweep.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let tasks = tokio_util::task::TaskTracker::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => {
+                    bump(&worker.meter.accepted, 1);
+                    if tasks.len() >= worker.limits().connections {
+                        bump(&worker.meter.turned_away, 1);
+                        continue;
+                    }
+                    let _ = stream.set_nodelay(true);
+                    tasks.spawn(connection(worker.clone(), stream, stop.drain.clone()));
+                }
+                Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+            },
+            _ = sweep.tick() => worker.sweep(),
+            () = stop.drain.cancelled() => break,
+        }
+    }
+    drop(listener);
+    let draining: Vec<_> = worker.clients().values().cloned().collect();
+    draining.iter().for_each(|client| client.drain());
+    tasks.close();
+    let grace = *stop.grace.lock().unwrap_or_else(PoisonError::into_inner);
+    // What is not done by then is dropped with the runtime.
+    let _ = tokio::time::timeout(grace, tasks.wait()).await;
+}
+
+/// One client connection, from its first byte on.
+async fn connection(worker: Arc<Worker>, stream: TcpStream, drain: CancellationToken) {
+    let speaks = tokio::select! {
+        speaks = tokio::time::timeout(worker.limits().idle, first_bytes(&stream)) => speaks,
+        () = drain.cancelled() => return,
+    };
+    let id = worker.next_client.fetch_add(1, Relaxed);
+    match speaks {
+        Ok(Some(Speaks::Http1)) => {
+            let client = Client::new(worker.clone(), id, false);
+            let service = stack::Entry::new(&client);
+            let mut builder = http1::Builder::new();
+            builder
+                .max_buf_size(worker.limits().header_bytes.max(8192))
+                .preserve_header_case(worker.preserve_case())
+                .auto_date_header(false);
+            let io = ClientIo::new(stream, client.clone());
+            Serve::new(builder.serve_connection(io, service).with_upgrades(), client).await;
+        }
+        Ok(Some(Speaks::Http2)) => {
+            let client = Client::new(worker.clone(), id, true);
+            let service = stack::Entry::new(&client);
+            let mut builder = http2::Builder::new(TokioExecutor::new());
+            builder
+                .max_header_list_size(u32::try_from(worker.limits().header_bytes).unwrap_or(u32::MAX))
+                .auto_date_header(false);
+            let io = ClientIo::new(stream, client.clone());
+            Serve::new(builder.serve_connection(io, service), client).await;
+        }
+        Ok(Some(Speaks::Tls)) => tunnel::raw(&worker, stream).await,
+        Ok(None) | Err(_) => {}
+    }
+}
+
+enum Speaks {
+    Http1,
+    Http2,
+    Tls,
+}
+
+/// What a client speaks, by its first bytes; they stay in the socket. Nothing where it left before it said anything.
+async fn first_bytes(stream: &TcpStream) -> Option<Speaks> {
+    let mut first = [0; H2_PREFACE.len()];
+    // A preface torn apart within its first three bytes is possible and very rare: a few more looks will do.
+    for _ in 0..50 {
+        let n = stream.peek(&mut first).await.ok().filter(|n| *n > 0)?;
+        if first[0] == TLS_HANDSHAKE {
+            return Some(Speaks::Tls);
+        }
+        if !H2_PREFACE.starts_with(&first[..n]) {
+            return Some(Speaks::Http1);
+        }
+        if n == first.len() {
+            return Some(Speaks::Http2);
+        }
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    Some(Speaks::Http1)
+}
+
+impl Graceful for http1::UpgradeableConnection<ClientIo, stack::Entry> {
+    fn stop(self: Pin<&mut Self>) {
+        self.graceful_shutdown();
+    }
+}
+
+impl Graceful for http2::Connection<ClientIo, stack::Entry, TokioExecutor> {
+    fn stop(self: Pin<&mut Self>) {
+        self.graceful_shutdown();
+    }
+}

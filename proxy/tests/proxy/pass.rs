@@ -1,0 +1,233 @@
+//! Nothing armed: every byte arrives as it was sent, and is counted.
+
+use crate::support::{
+    Bench, Do, End, GET, STREAM_HEAD, Server, chat, chat_json, chat_stream, chunk, post, token,
+};
+use brownout_proxy::{Origin, Outcome};
+use proptest::prelude::*;
+
+#[tokio::test]
+async fn a_request_and_its_answer_pass_unchanged() {
+    let server = Server::saying(
+        "HTTP/1.1 201 Created\r\nX-Custom-Case: Yes\r\nContent-Length: 5\r\nConnection: keep-alive\r\n\r\nhello",
+    )
+    .await;
+    let bench = Bench::start(&format!("{}/prefix", server.url()));
+    let answer = bench.client().await.ask(post("/v1/chat/completions?x=1", r#"{"a": 1 }"#)).await;
+    assert_eq!(answer.head, "HTTP/1.1 201 Created\r\nX-Custom-Case: Yes\r\nContent-Length: 5\r\n\r\n");
+    assert_eq!(answer.text(), "hello");
+    let seen = &server.seen()[0];
+    assert_eq!(
+        seen.head,
+        "POST /prefix/v1/chat/completions?x=1 HTTP/1.1\r\nHost: model.test\r\nContent-Type: application/json\r\n\
+         Content-Length: 9\r\n\r\n"
+    );
+    assert_eq!(seen.body, br#"{"a": 1 }"#);
+    bench.traffic(|traffic| traffic.finished(Origin::Organic, Outcome::Ok) == 1).await;
+}
+
+#[tokio::test]
+async fn connections_are_kept_on_both_sides() {
+    let server = Server::saying(chat_json()).await;
+    let bench = Bench::start(&server.url());
+    let mut client = bench.client().await;
+    for _ in 0..20 {
+        assert_eq!(client.ask(chat(false)).await.status(), 200);
+    }
+    let traffic = bench.control.snapshot();
+    assert_eq!((traffic.accepted, traffic.upstream_connections, traffic.requests), (1, 1, 20));
+}
+
+#[tokio::test]
+async fn every_event_of_a_stream_is_counted_and_timed() {
+    let server = Server::start(|_| {
+        vec![
+            Do::Send(STREAM_HEAD.to_vec()),
+            Do::Send(chunk(&token(0))),
+            Do::Wait,
+            Do::Send(chat_stream(3)[STREAM_HEAD.len()..].to_vec()),
+        ]
+    })
+    .await;
+    let bench = Bench::start(&server.url());
+    let mut client = bench.client().await;
+    client.send(chat(true)).await;
+    client.head().await.expect("an answer");
+    client.until("tok0").await;
+    assert_eq!(bench.control.snapshot().streams_in_flight, 1);
+    server.go_on();
+    client.until("[DONE]").await;
+    bench.traffic(|traffic| traffic.in_flight == 0).await;
+    let traffic = bench.control.snapshot();
+    assert_eq!((traffic.streams, traffic.streams_in_flight, traffic.unfinished), (1, 0, 0));
+    // A token, then the role, three tokens, the finish and [DONE].
+    assert_eq!((traffic.events, traffic.token_events), (7, 4));
+    assert_eq!((traffic.prompt_tokens, traffic.output_tokens), (5, 3));
+    assert_eq!(traffic.ttft.count(), 1);
+    assert_eq!(traffic.itl.count() + traffic.coalesced, 3);
+}
+
+#[tokio::test]
+async fn a_stream_that_just_stops_is_unfinished() {
+    let mut cut = STREAM_HEAD.to_vec();
+    cut.extend(chunk(&token(0)));
+    cut.extend(b"0\r\n\r\n");
+    let server = Server::saying(cut).await;
+    let bench = Bench::start(&server.url());
+    assert_eq!(bench.client().await.ask(chat(true)).await.end, End::Complete);
+    bench.traffic(|traffic| traffic.unfinished == 1).await;
+}
+
+#[tokio::test]
+async fn head_and_bodiless_answers_keep_their_headers() {
+    let server = Server::start(|seen| {
+        let answer = if seen.path() == "/empty" {
+            "HTTP/1.1 204 No Content\r\nX-A: 1\r\n\r\n"
+        } else {
+            "HTTP/1.1 200 OK\r\nContent-Length: 1234\r\n\r\n"
+        };
+        vec![Do::Send(answer.into())]
+    })
+    .await;
+    let bench = Bench::start(&server.url());
+    let mut client = bench.client().await;
+    client.send("HEAD / HTTP/1.1\r\nHost: a\r\n\r\n").await;
+    assert_eq!(client.head().await, Ok("HTTP/1.1 200 OK\r\nContent-Length: 1234\r\n\r\n".to_owned()));
+    client.send("GET /empty HTTP/1.1\r\nHost: a\r\n\r\n").await;
+    assert_eq!(client.head().await, Ok("HTTP/1.1 204 No Content\r\nX-A: 1\r\n\r\n".to_owned()));
+}
+
+#[tokio::test]
+async fn a_client_that_asks_first_is_told_to_go_on() {
+    let server = Server::saying(json_ok()).await;
+    let bench = Bench::start(&server.url());
+    let mut client = bench.client().await;
+    client.send("POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n").await;
+    assert_eq!(client.head().await, Ok("HTTP/1.1 100 Continue\r\n\r\n".to_owned()));
+    assert_eq!(client.ask("{}").await.status(), 200);
+    assert_eq!(server.seen()[0].body, b"{}");
+}
+
+#[tokio::test]
+async fn chunked_requests_stay_chunked() {
+    let server = Server::saying(json_ok()).await;
+    let bench = Bench::start(&server.url());
+    let request = "POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
+    assert_eq!(bench.client().await.ask(request).await.status(), 200);
+    assert_eq!(server.seen()[0].body, b"3\r\nabc\r\n0\r\n\r\n");
+}
+
+#[tokio::test]
+async fn an_upgraded_connection_is_a_tunnel() {
+    let server = Server::start(|_| {
+        vec![
+            Do::Send(
+                b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\nfirst"
+                    .to_vec(),
+            ),
+            Do::Wait,
+            Do::Send(b"second".to_vec()),
+            Do::Close,
+        ]
+    })
+    .await;
+    let bench = Bench::start(&server.url());
+    let mut client = bench.client().await;
+    client
+        .send("GET /ws HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: x\r\n\r\n")
+        .await;
+    let head = client.head().await.expect("the server agreed");
+    assert!(head.starts_with("HTTP/1.1 101"), "{head}");
+    assert!(head.to_ascii_lowercase().contains("upgrade: websocket"), "{head}");
+    client.until("first").await;
+    server.go_on();
+    client.until("firstsecond").await;
+    assert_eq!(bench.control.snapshot().tunnels, 1);
+}
+
+#[tokio::test]
+async fn tls_passes_unread_and_is_told_so() {
+    // Whatever begins like a TLS handshake goes to the server as it is; the server here answers it in kind.
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let bench = Bench::start(&format!("http://{}", listener.local_addr().expect("bound")));
+    let mut client = bench.client().await;
+    client.send(b"\x16\x03\x01hello").await;
+    let (mut stream, _) = listener.accept().await.expect("the proxy connects");
+    let mut got = [0; 8];
+    tokio::io::AsyncReadExt::read_exact(&mut stream, &mut got).await.expect("it was sent");
+    assert_eq!(&got, b"\x16\x03\x01hello");
+    tokio::io::AsyncWriteExt::write_all(&mut stream, b"\x16back").await.expect("a socket takes bytes");
+    client.until("\x16back").await;
+    let traffic = bench.control.snapshot();
+    assert_eq!((traffic.not_covered, traffic.requests), (1, 0));
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_cancels_its_request() {
+    let mut server =
+        Server::start(|_| vec![Do::Send(STREAM_HEAD.to_vec()), Do::Send(chunk(&token(0))), Do::Wait]).await;
+    let bench = Bench::start(&server.url());
+    let mut client = bench.client().await;
+    client.send(chat(true)).await;
+    client.until("tok0").await;
+    drop(client);
+    server.closed.recv().await.expect("the proxy closes its connection");
+    bench.traffic(|traffic| traffic.finished(Origin::Organic, Outcome::ClientLeft) == 1).await;
+    assert_eq!(bench.control.snapshot().in_flight, 0);
+}
+
+fn json_ok() -> &'static str {
+    "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    /// However a stream is cut into chunks and packets, valid or not: the client gets the same bytes.
+    #[test]
+    fn bytes_are_the_same_however_they_are_cut(
+        pieces in prop::collection::vec(
+            prop_oneof![
+                prop::collection::vec(any::<u8>(), 1..40),
+                Just(b"data: {\"choices\":[{\"delta\":{\"content\":\"h\xc3\xa9\"}}]}\n\n".to_vec()),
+                Just(b"data: x\r".to_vec()), Just(b"\n\r\n".to_vec()), Just(b"\r\r".to_vec()),
+            ],
+            1..30,
+        ),
+        with_length in any::<bool>(),
+    ) {
+        let body = pieces.concat();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let answer = runtime.block_on(async {
+            let length = body.len();
+            let server = Server::start(move |_| {
+                if with_length {
+                    let head = format!(
+                        "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: {length}\r\n\r\n"
+                    );
+                    [head.into_bytes()].into_iter().chain(pieces.clone()).map(Do::Send).collect()
+                } else {
+                    let chunks = pieces.iter().map(|piece| {
+                        let mut chunk = format!("{:x}\r\n", piece.len()).into_bytes();
+                        chunk.extend(piece);
+                        chunk.extend(b"\r\n");
+                        chunk
+                    });
+                    [STREAM_HEAD.to_vec()].into_iter().chain(chunks).chain([b"0\r\n\r\n".to_vec()]).map(Do::Send).collect()
+                }
+            })
+            .await;
+            let bench = Bench::start(&server.url());
+            bench.client().await.ask(chat(true)).await
+        });
+        prop_assert_eq!(answer.end, End::Complete);
+        prop_assert_eq!(answer.body, body);
+    }
+}
+
+#[tokio::test]
+async fn a_server_reached_by_name_is_reached() {
+    let server = Server::saying(json_ok()).await;
+    let bench = Bench::start(&format!("http://localhost:{}", server.addr.port()));
+    assert_eq!(bench.client().await.ask(GET).await.text(), "{}");
+}
