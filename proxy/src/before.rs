@@ -115,13 +115,13 @@ async fn act(call: &mut Call, mut case: Box<Case>) -> Result<Next, Failure> {
                     return Ok(Next::Answer(Box::new(full), case));
                 }
             }
-            Act::RateLimit { requests_per_minute, tokens_per_minute } => {
+            Act::RateLimit { requests_per_minute, tokens_per_minute, burst } => {
                 let asked = case.known.prompt_tokens.saturating_add(case.known.max_tokens.unwrap_or(0));
                 let taken = {
                     let state = &case.armed.rules[firing.rule];
                     let mut buckets = state.buckets.lock().unwrap_or_else(PoisonError::into_inner);
                     buckets
-                        .get_or_insert_with(|| Buckets::new(requests_per_minute, tokens_per_minute))
+                        .get_or_insert_with(|| Buckets::new(requests_per_minute, tokens_per_minute, burst))
                         .take(now, asked, call.api)
                 };
                 match taken {
