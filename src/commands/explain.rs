@@ -79,7 +79,8 @@ fn page(about: &About, schema: &Value) -> String {
     for line in about.example.lines() {
         let _ = writeln!(out, "  {line}");
     }
-    let _ = writeln!(out, "\nWhen it fires is said by `when`; without it, on every request of the fault phase.");
+    let _ =
+        writeln!(out, "\nWhen it fires is said by `when`; without it, on every request of the fault phase.");
     out
 }
 
@@ -105,7 +106,8 @@ fn parameters(object: &Value, schema: &Value, indent: usize, out: &mut String) {
         let _ = writeln!(out, "{:indent$}{name}: {}{need}", "", type_name(field, definition));
         let text = field["description"].as_str().or(definition["description"].as_str()).unwrap_or_default();
         out.push_str(&wrapped(text, indent + 4));
-        let meanings = definition["markdownEnumDescriptions"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let meanings =
+            definition["markdownEnumDescriptions"].as_array().map(Vec::as_slice).unwrap_or_default();
         for (word, meaning) in definition["enum"].as_array().into_iter().flatten().zip(meanings) {
             let text = format!("{}: {}", plain(word), plain(meaning));
             out.push_str(&wrapped(&text, indent + 4));

@@ -35,7 +35,8 @@ pub(crate) fn run(files: &[PathBuf]) -> Result<ExitCode> {
 /// `2 faults, phases total 4m10s`.
 fn summary(scenario: &Scenario) -> String {
     let phases = &scenario.spec.phases;
-    let total = [phases.warmup, phases.baseline, phases.fault, phases.recovery].iter().map(|span| span.0).sum();
+    let total =
+        [phases.warmup, phases.baseline, phases.fault, phases.recovery].iter().map(|span| span.0).sum();
     let count = scenario.spec.faults.len();
     let faults = if count == 1 { "1 fault".to_owned() } else { format!("{count} faults") };
     format!("{faults}, phases total {}", TimeSpan(total))

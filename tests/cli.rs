@@ -1,0 +1,51 @@
+//! The command line: help, bad input, exit codes.
+
+mod common;
+
+use common::{brownout, folder, output, said, scenario};
+
+#[test]
+fn a_bad_file_gets_every_error_with_its_place_and_exit_code_2() {
+    let dir = folder("bad-file");
+    let file = scenario(
+        &dir,
+        "phases: {fault: 10}\nfaults:\n  - name: a\n    slowTokns: {delay: {constant: 1ms}}\nsla:\n  - ttft p99 <> 3\n",
+    );
+    let output = output(brownout(["validate"]).arg(&file));
+    let said = said(&output);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    for words in ["scenario.yaml:5:", "scenario.yaml:8:", "did you mean `slowTokens`", "scenario.yaml:10:"] {
+        assert!(said.contains(words), "`{words}` is not in:\n{said}");
+    }
+}
+
+#[test]
+fn what_cannot_run_says_why_in_one_line() {
+    for (args, words) in [
+        (&["validate", "no-such-file.yaml"][..], "no-such-file.yaml"),
+        (&["run", "no-such-file.yaml"], "no-such-file.yaml"),
+        (&["explain", "slowTokns"], "slowTokens"),
+        (&["report", "no-such-folder"], "no-such-folder"),
+        (&["compare", "no-such-folder", "no-such-folder"], "no-such-folder"),
+        (&["proxy", "--upstream", "nonsense"], "nonsense"),
+        (&["frobnicate"], "frobnicate"),
+    ] {
+        let output = output(&mut brownout(args));
+        let said = said(&output);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
+        assert!(said.contains(words), "{args:?}: `{words}` is not in:\n{said}");
+        assert!(!said.contains("panicked"), "{args:?}: {said}");
+    }
+}
+
+#[test]
+fn every_kind_is_explained() {
+    let all = output(&mut brownout(["explain"]));
+    let table = said(&all);
+    for about in brownout_injector::Fault::ALL {
+        assert!(table.contains(about.kind), "{} is not in:\n{table}", about.kind);
+        let one = output(&mut brownout(["explain", about.kind]));
+        let text = said(&one);
+        assert!(one.status.success() && text.contains(about.example.trim()), "{text}");
+    }
+}

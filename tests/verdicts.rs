@@ -1,0 +1,194 @@
+//! `brownout run` against a real process: every verdict has its exit code, its reasons, and all its files.
+
+mod common;
+
+use common::{Server, brownout, folder, json_lines, output, said, scenario, signal};
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
+
+const LOAD: &str = "\
+phases: {warmup: 200ms, baseline: 2s, fault: 2s, recovery: 1500ms}
+load:
+  arrival: {constant: {rate: 50}}
+  prompt: {tokens: {constant: 32}}
+  output: {tokens: {constant: 6}}
+";
+
+const FILES: [&str; 6] =
+    ["report.json", "report.html", "report.md", "junit.xml", "journal.jsonl", "requests.jsonl"];
+
+struct Run {
+    dir: PathBuf,
+    output: Output,
+}
+
+impl Run {
+    /// Runs a scenario of `LOAD` and `rest` against a fresh stand-in server.
+    fn of(test: &str, rest: &str) -> Self {
+        let sim = Server::sim();
+        let dir = folder(test);
+        let file = scenario(&dir, &format!("{LOAD}{rest}"));
+        let out = dir.join("out");
+        let mut command = brownout(["run"]);
+        let output = output(command.arg(file).args(["--target", &sim.url, "--out"]).arg(&out));
+        Self { dir: out, output }
+    }
+
+    fn code(&self) -> i32 {
+        self.output.status.code().expect("it ended by itself")
+    }
+
+    #[track_caller]
+    fn ends_with(&self, code: i32, words: &str) {
+        let said = said(&self.output);
+        assert_eq!(self.code(), code, "{said}");
+        assert!(said.contains(words), "`{words}` is not in:\n{said}");
+        for file in FILES {
+            let size = std::fs::metadata(self.dir.join(file)).unwrap_or_else(|e| panic!("{file}: {e}")).len();
+            assert!(size > 0, "{file} is empty");
+        }
+    }
+}
+
+fn journal(dir: &Path, event: &str) -> Vec<Value> {
+    json_lines(&dir.join("journal.jsonl")).into_iter().filter(|line| line["event"] == event).collect()
+}
+
+#[test]
+fn a_mild_fault_passes_and_is_proven() {
+    let run = Run::of(
+        "pass",
+        "faults: [{name: lag, latency: {delay: {constant: 30ms}}, when: {every: 2}}]\nsla: [ttft p90 < 2s, error rate < 1%]",
+    );
+    run.ends_with(0, "pass");
+    let fired = journal(&run.dir, "fired");
+    let asked = json_lines(&run.dir.join("requests.jsonl")).iter().filter(|r| r["phase"] == "fault").count();
+    assert!(fired.len().abs_diff(asked / 2) <= 1, "{} of {asked} fired", fired.len());
+    for line in &fired {
+        let (wanted, given) =
+            (line["askedMs"].as_f64().expect("a number"), line["givenMs"].as_f64().expect("a number"));
+        assert!((wanted - 30.0).abs() < 1e-6 && (30.0..60.0).contains(&given), "{line}");
+    }
+    assert_eq!(journal(&run.dir, "armed").len(), 1);
+    assert_eq!(journal(&run.dir, "healed").len(), 1);
+}
+
+#[test]
+fn a_broken_sla_fails() {
+    let run = Run::of(
+        "broken",
+        "faults: [{name: crawl, slowTokens: {delay: {constant: 60ms}}}]\nsla: [itl p90 < 1.5x baseline]",
+    );
+    run.ends_with(1, "itl p90 < 1.5x baseline");
+}
+
+#[test]
+fn a_fault_that_never_fires_is_no_pass() {
+    let run =
+        Run::of("never", "faults: [{name: ghost, stall: {atToken: 500, for: 1s}}]\nsla: [error rate < 1%]");
+    run.ends_with(3, "never fired");
+    assert_eq!(journal(&run.dir, "fired").len(), 0);
+}
+
+#[test]
+fn too_few_samples_are_no_pass() {
+    let run =
+        Run::of("few", "faults: [{name: lag, latency: {delay: {constant: 5ms}}}]\nsla: [ttft p99.9 < 10s]");
+    run.ends_with(3, "too few");
+}
+
+#[test]
+fn a_guard_aborts_and_heals() {
+    let run = Run::of(
+        "guard",
+        "faults: [{name: down, httpError: {status: 503}}]\nsla: [error rate < 1%]\nabort: [error rate > 50% for 500ms]",
+    );
+    run.ends_with(4, "error rate > 50% for 500ms");
+    let healed = journal(&run.dir, "healed");
+    assert_eq!(healed.len(), 1, "{healed:?}");
+    assert!(healed[0]["reason"].as_str().expect("text").contains("guard"), "{healed:?}");
+}
+
+#[test]
+fn ctrl_c_heals_first_and_still_reports() {
+    let sim = Server::sim();
+    let dir = folder("interrupt");
+    let spec = format!("{LOAD}faults: [{{name: hole, blackhole: {{}}}}]\nsla: [error rate < 1%]")
+        .replace("fault: 2s", "fault: 60s");
+    let file = scenario(&dir, &spec);
+    let out = dir.join("out");
+    let mut child = brownout(["run"])
+        .arg(file)
+        .args(["--target", &sim.url, "--out"])
+        .arg(&out)
+        .stderr(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    // Off a terminal the display prints a line at each phase.
+    let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
+    lines
+        .find(|line| line.as_ref().is_ok_and(|line| line.contains("fault")))
+        .expect("the fault phase")
+        .expect("text");
+    signal(child.id(), "INT");
+    let status = child.wait().expect("it ends");
+    assert_eq!(status.code(), Some(3));
+    let healed = journal(&out, "healed");
+    assert!(
+        healed.iter().any(|line| line["reason"].as_str().is_some_and(|r| r.contains("interrupt"))),
+        "{healed:?}"
+    );
+    for file in FILES {
+        assert!(out.join(file).exists(), "{file}");
+    }
+}
+
+#[test]
+fn reports_are_written_when_every_request_failed() {
+    let dir = folder("down");
+    let spec = format!(
+        "{LOAD}faults: [{{name: lag, latency: {{delay: {{constant: 5ms}}}}}}]\nsla: [error rate < 1%]"
+    )
+    .replace("load:", "load:\n  model: any");
+    let file = scenario(&dir, &spec);
+    let out = dir.join("out");
+    // Nothing listens on the discard port.
+    let output =
+        output(brownout(["run"]).arg(file).args(["--target", "http://127.0.0.1:9", "--out"]).arg(&out));
+    assert_ne!(output.status.code(), Some(0), "{}", said(&output));
+    for file in FILES {
+        assert!(out.join(file).exists(), "{file}: {}", said(&output));
+    }
+    let outcomes: Vec<Value> =
+        json_lines(&out.join("requests.jsonl")).iter().map(|r| r["outcome"].clone()).collect();
+    assert!(!outcomes.is_empty() && outcomes.iter().all(|outcome| outcome != "ok"), "{outcomes:?}");
+}
+
+#[test]
+fn the_same_seed_fires_on_the_same_requests_whatever_the_concurrency() {
+    let fired = |concurrency: u32| {
+        let sim = Server::sim();
+        let dir = folder(&format!("seed-{concurrency}"));
+        let file = scenario(
+            &dir,
+            &format!(
+                "phases: {{fault: 60s}}\n\
+                 load:\n  arrival: {{closed: {{concurrency: {concurrency}, requests: 128}}}}\n  \
+                 prompt: {{tokens: {{constant: 8}}}}\n  output: {{tokens: {{constant: 1}}}}\n\
+                 faults: [{{name: some, httpError: {{status: 500}}, when: {{probability: 0.3}}}}]\n\
+                 sla: [error rate < 100%]"
+            ),
+        );
+        let out = dir.join("out");
+        let ran = output(brownout(["run"]).arg(file).args(["--target", &sim.url, "--out"]).arg(&out));
+        let mut numbers: Vec<u64> =
+            journal(&out, "fired").iter().map(|line| line["request"].as_u64().expect("a number")).collect();
+        numbers.sort_unstable();
+        assert!(!numbers.is_empty(), "{}", said(&ran));
+        numbers
+    };
+    assert_eq!(fired(1), fired(64));
+}
