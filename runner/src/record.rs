@@ -130,7 +130,7 @@ pub struct RequestRecord {
     pub phase: Phase,
     /// When it should have been sent.
     pub scheduled: f64,
-    /// When it was sent.
+    /// When it was sent: before a connection was taken or opened, so that connecting is part of what follows.
     pub sent: f64,
     /// When it ended.
     pub ended: f64,

@@ -18,3 +18,45 @@ pub fn attribute(requests: &mut [RequestRecord], journal: &[Entry]) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::attempt::Job;
+    use crate::record::{Outcome, Phase};
+    use brownout_injector::journal::Fired;
+
+    fn fired(fault: &str, request: Option<u64>) -> Entry {
+        let fired = Fired {
+            fault: fault.to_owned(),
+            kind: "stall".to_owned(),
+            n: 0,
+            request,
+            path: "/v1/chat/completions".to_owned(),
+            touched: 1,
+            asked_ms: 0.0,
+            given_ms: 0.0,
+            note: String::new(),
+        };
+        Entry { at: 0.0, what: What::Fired(fired) }
+    }
+
+    #[test]
+    fn faults_are_added_by_number_and_once() {
+        let request = |number| Job::unsent(number, Phase::Fault, 0.0, 0.0, Outcome::Ok, "");
+        let mut requests = [request(5), request(9)];
+        requests[0].faults.push("marked".to_owned());
+        let other = Entry { at: 0.0, what: What::Healed { reason: "ended".to_owned() } };
+        let journal = [
+            fired("marked", Some(5)),
+            fired("late", Some(5)),
+            fired("late", Some(5)),
+            fired("stranger", Some(7)),
+            fired("unnumbered", None),
+            other,
+        ];
+        attribute(&mut requests, &journal);
+        assert_eq!(requests[0].faults, ["marked", "late"]);
+        assert!(requests[1].faults.is_empty());
+    }
+}

@@ -27,6 +27,9 @@ const TICKS_A_REPORT: u32 = 5;
 const SAMPLES: usize = 2048;
 /// A user whose request fails sooner than this waits the rest of it: a closed loop on a dead server must not spin.
 const LEAST_FAILURE: Duration = Duration::from_millis(100);
+/// Users begin one after the other, so far apart: hundreds of connections in one instant overflow a server's backlog,
+/// and users who began together would stay in step for ever.
+const BETWEEN_USERS: Duration = Duration::from_micros(2500);
 
 /// What a thread is told.
 #[derive(Clone, Debug)]
@@ -280,12 +283,13 @@ impl Worker {
     ) -> std::io::Result<()> {
         let share = (u64::from(users) + self.work.workers - 1 - self.work.index) / self.work.workers;
         let this = Rc::new(self.user_view());
-        for _ in 0..share {
+        for local in 0..share {
             self.in_flight.set(self.in_flight.get() + 1);
             let (this, in_flight, idle) =
                 (Rc::clone(&this), Rc::clone(&self.in_flight), Rc::clone(&self.idle));
+            let place = local * self.work.workers + self.work.index;
             tokio::task::spawn_local(async move {
-                this.user(limit).await;
+                this.user(place, users, limit).await;
                 in_flight.set(in_flight.get() - 1);
                 idle.notify_one();
             });
@@ -320,17 +324,30 @@ impl Worker {
         }
     }
 
-    async fn user(&self, limit: Option<u64>) {
+    /// One user, who begins at a `place` among all `users`.
+    async fn user(&self, place: u64, users: u32, limit: Option<u64>) {
+        let mut has_begun = false;
         loop {
             let moved = self.gate_moved.notified();
-            let (phase, start) = match self.gate.get() {
+            let (phase, start, end) = match self.gate.get() {
                 Gate::Over => return,
-                Gate::Open { phase, start, end } if Instant::now() < end => (phase, start),
+                Gate::Open { phase, start, end } if Instant::now() < end => (phase, start, end),
                 _ => {
                     moved.await;
                     continue;
                 }
             };
+            if !has_begun {
+                has_begun = true;
+                // All have begun within a quarter of the first phase.
+                let apart = BETWEEN_USERS.min((end - start) / (4 * users.max(1)));
+                let begin = start + apart.saturating_mul(u32::try_from(place).unwrap_or(u32::MAX));
+                tokio::select! {
+                    () = tokio::time::sleep_until(begin.into()) => {}
+                    () = self.shared.wake.notified() => {}
+                }
+                continue;
+            }
             let number = self.work.next_number.fetch_add(1, Ordering::Relaxed);
             if limit.is_some_and(|limit| number >= limit) {
                 let _ = self.work.news.send(News::Exhausted);

@@ -97,6 +97,9 @@ fn a_closed_loop_keeps_to_its_users_and_its_number() {
         let most = server.most_at_once.load(Ordering::SeqCst);
         assert!(most <= users as usize, "{most} at once with {users} users");
         assert!(server.connections.load(Ordering::SeqCst) <= users as usize, "connections are used again");
+        let begin = recording.phases[0].1;
+        let at_once = recording.requests.iter().filter(|request| request.scheduled < begin + 0.0024).count();
+        assert!(at_once <= 2, "users begin one after the other, and an answer takes 2 ms");
         assert!(recording.phases[0].2 < 30.0, "a run ends when its requests are done");
         assert!(recording.requests.iter().all(|request| request.ended <= recording.phases[0].2 + 1.0));
     }
