@@ -11,6 +11,7 @@ use crate::record::{Outcome, Phase, RequestRecord};
 use brownout_injector::scenario::Timeouts;
 use brownout_injector::wire::Api;
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -207,8 +208,22 @@ impl Worker {
         commands: &mut UnboundedReceiver<Command>,
     ) -> std::io::Result<()> {
         let mut timer = Timer::new()?;
-        let mut next = commands.recv().await;
-        'phases: while let Some(Command::Begin { phase, start, length }) = next {
+        // What was told while a phase was still under way. A phase is sent to its end also by a thread that is behind:
+        // leaving requests out would flatter the server just when it, or the client, is slow.
+        let mut told = VecDeque::new();
+        loop {
+            let command = match told.pop_front() {
+                Some(command) => Some(command),
+                None => commands.recv().await,
+            };
+            let (phase, start, length) = match command {
+                Some(Command::Begin { phase, start, length }) => (phase, start, length),
+                Some(Command::Drain) => return Ok(()),
+                Some(Command::End) | None => {
+                    self.end();
+                    return Ok(());
+                }
+            };
             arrivals.begin_phase();
             while let Some((number, offset)) = arrivals.next_before(length.as_secs_f64()) {
                 if number % self.work.workers != self.work.index {
@@ -218,13 +233,21 @@ impl Worker {
                 let due = start + Duration::from_secs_f64(offset);
                 let job =
                     (self.in_flight.get() < self.work.max_in_flight).then(|| self.job(number, phase, due));
-                tokio::select! {
-                    biased;
-                    command = commands.recv() => {
-                        next = command;
-                        continue 'phases;
+                loop {
+                    tokio::select! {
+                        biased;
+                        command = commands.recv() => match command {
+                            Some(Command::End) | None => {
+                                self.end();
+                                return Ok(());
+                            }
+                            Some(later) => told.push_back(later),
+                        },
+                        wait = timer.until(due) => {
+                            wait?;
+                            break;
+                        }
                     }
-                    wait = timer.until(due) => wait?,
                 }
                 match job {
                     Some(job) if self.in_flight.get() < self.work.max_in_flight => self.spawn(job),
@@ -233,12 +256,7 @@ impl Worker {
                 // Let it go out before the next one is made.
                 tokio::task::yield_now().await;
             }
-            next = commands.recv().await;
         }
-        if !matches!(next, Some(Command::Drain)) {
-            self.end();
-        }
-        Ok(())
     }
 
     fn job(&self, number: u64, phase: Phase, scheduled: Instant) -> Job {

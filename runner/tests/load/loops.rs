@@ -9,11 +9,11 @@ use brownout_runner::record::{Outcome, Phase, RequestRecord};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-/// Writes down what it is told, and what the server had seen by then.
+/// Writes down what it is told, and the last request that the server had seen by then.
 #[derive(Default)]
 struct Watcher {
     server_log: Option<Arc<Mutex<Vec<Asked>>>>,
-    phases: Vec<(Phase, usize)>,
+    phases: Vec<(Phase, Option<u64>)>,
     ended_sending: usize,
     records: usize,
     last: Progress,
@@ -22,7 +22,10 @@ struct Watcher {
 
 impl Observer for Watcher {
     fn phase(&mut self, phase: Phase) {
-        let seen = self.server_log.as_ref().map_or(0, |log| log.lock().expect("the log").len());
+        let seen = self
+            .server_log
+            .as_ref()
+            .and_then(|log| log.lock().expect("the log").iter().filter_map(|asked| asked.number).max());
         self.phases.push((phase, seen));
         if let Some((at, stop)) = &self.stop_at_phase
             && *at == phase
@@ -63,7 +66,12 @@ fn a_phase_is_announced_before_its_first_request_and_keeps_its_stragglers() {
     });
     let mut watcher = Watcher { server_log: Some(Arc::clone(&server.log)), ..Watcher::default() };
     let recording = run(&three_phases(&server.url()), &mut watcher, &Stop::default()).expect("a run");
-    assert_eq!(watcher.phases, [(Phase::Baseline, 0), (Phase::Fault, 20), (Phase::Recovery, 30)]);
+    let firsts = [(Phase::Baseline, 0), (Phase::Fault, 20), (Phase::Recovery, 30)];
+    for ((phase, seen), (expected, first)) in watcher.phases.iter().zip(firsts) {
+        assert_eq!(*phase, expected);
+        assert!(seen.is_none_or(|last| last < first), "request {seen:?} came before {phase:?} was announced");
+    }
+    assert_eq!(watcher.phases.len(), 3);
     assert_eq!((watcher.ended_sending, watcher.records), (1, 40));
     assert_eq!((watcher.last.ok, watcher.last.sent, watcher.last.in_flight), (40, 40, 0));
     let numbers: Vec<u64> = recording.requests.iter().map(|request| request.number).collect();
