@@ -4,7 +4,9 @@ mod common;
 
 use brownout_injector::journal::What;
 use brownout_runner::record::{ClientHealth, Outcome, Phase, Recording};
-use brownout_runner::report::{Mode, Report, files, junit, markdown, read_report, render_again, write_all};
+use brownout_runner::report::{
+    Mode, Report, files, html, junit, markdown, picture, read_report, render_again, write_all,
+};
 use brownout_runner::sla::{AbortGuard, LineOutcome};
 use brownout_runner::summary::degradation::Finding;
 use brownout_runner::summary::recovery::RecoveryState;
@@ -215,7 +217,8 @@ fn comes_out(name: &str, run: &Run) -> Report {
     assert!(!json.contains("NaN") && value.get("verdict").is_some());
     let markdown = markdown::render(&report);
     let junit = junit::render(&report);
-    for text in [&markdown, &junit] {
+    let (page, picture) = (html::render(&report), picture::render(&report));
+    for text in [&markdown, &junit, &page, &picture] {
         assert!(!text.contains("NaN") && !text.contains(" inf"), "{name}: {text}");
     }
     let folder = Folder::new(name);
@@ -309,7 +312,9 @@ fn what_is_no_number_never_reaches_a_report() {
     run.recording.requests[501].gaps[3] = f32::INFINITY;
     run.recording.requests[502].last_token = Some(f64::NEG_INFINITY);
     let report = run.report();
-    for text in [files::to_json(&report), markdown::render(&report), junit::render(&report)] {
+    for text in
+        [files::to_json(&report), markdown::render(&report), junit::render(&report), html::render(&report)]
+    {
         assert!(!text.contains("NaN") && !text.contains(" inf"));
     }
 }

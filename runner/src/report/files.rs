@@ -1,6 +1,6 @@
 //! Reports on disk: written whole or not at all, read back, made again.
 
-use super::{REPORT_VERSION, Report, junit, markdown};
+use super::{REPORT_VERSION, Report, html, junit, markdown};
 use crate::record::{Recording, RequestRecord};
 use brownout_injector::journal::Entry;
 use serde::Serialize;
@@ -80,7 +80,7 @@ fn write_report(dir: &Path, report: &Report) -> Result<(), ReportError> {
     write_whole(&dir.join(REPORT_JSON), |file| file.write_all(to_json(report).as_bytes()))?;
     write_whole(&dir.join(REPORT_MD), |file| file.write_all(markdown::render(report).as_bytes()))?;
     write_whole(&dir.join(JUNIT_XML), |file| file.write_all(junit::render(report).as_bytes()))?;
-    Ok(())
+    write_whole(&dir.join(REPORT_HTML), |file| file.write_all(html::render(report).as_bytes()))
 }
 
 /// `report.json` as text. Numbers have nine significant digits: more would only tell processors apart.

@@ -2,11 +2,11 @@
 
 mod curves;
 pub mod files;
-//pub mod html;
+pub mod html;
 pub mod junit;
 pub mod markdown;
-//pub mod picture;
-//mod svg;
+pub mod picture;
+mod svg;
 pub mod text;
 
 pub use curves::Curve;

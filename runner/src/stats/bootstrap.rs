@@ -7,7 +7,8 @@
 //!
 //! The block length is the longer of n^(1/3) requests and the data-driven choice of Politis and White ("Automatic
 //! block-length selection for the dependent bootstrap", Econometric Reviews 23, 2004, with the correction of Patton,
-//! Politis and White, 2009), and at most a quarter of the data.
+//! Politis and White, 2009), and at most an eighth of the data:
+//! a fault that fires in part of its phase looks like likeness over a long time, and blocks of that length would be too few.
 //!
 //! So that a hundred thousand requests take no minute, values are counted in columns, and neighbouring requests in
 //! cells; a resample adds up rows of counts.
@@ -113,7 +114,7 @@ impl Sample {
         };
         let by_rule = (units as f64).cbrt() * cells as f64 / units as f64;
         let block = by_rule.max(automatic_block(&means)).ceil() as usize;
-        Some(Self { columns, rows, cells, block: block.clamp(1, (cells / 4).max(1)) })
+        Some(Self { columns, rows, cells, block: block.clamp(1, (cells / 8).max(1)) })
     }
 
     /// [`RESAMPLES`] values of each of `stats`, in the order of `stats`. The same seed and label give the same.

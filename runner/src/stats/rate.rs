@@ -41,6 +41,33 @@ pub fn newcombe(a: (u64, u64), b: (u64, u64), sides: Sides) -> Option<Interval> 
     ))
 }
 
+/// How well the counts go with "both shares are the same": the two-sided p-value of the pooled z test. None where
+/// either has no trials.
+#[must_use]
+pub fn p_same(a: (u64, u64), b: (u64, u64)) -> Option<f64> {
+    if a.1 == 0 || b.1 == 0 {
+        return None;
+    }
+    let (na, nb) = (a.1 as f64, b.1 as f64);
+    let pooled = (a.0 + b.0) as f64 / (na + nb);
+    let error = (pooled * (1.0 - pooled) * (1.0 / na + 1.0 / nb)).sqrt();
+    if error == 0.0 {
+        return Some(1.0);
+    }
+    let z = (b.0 as f64 / nb - a.0 as f64 / na).abs() / error;
+    Some(erfc(z / std::f64::consts::SQRT_2))
+}
+
+/// The complementary error function for x >= 0, off by at most 1.5e-7 (Abramowitz, Stegun, "Handbook of Mathematical
+/// Functions", 7.1.26).
+fn erfc(x: f64) -> f64 {
+    let t = 1.0 / (1.0 + 0.327_591_1 * x);
+    let sum = ((((1.061_405_429 * t - 1.453_152_027) * t + 1.421_413_741) * t - 0.284_496_736) * t
+        + 0.254_829_592)
+        * t;
+    (sum * (-x * x).exp()).clamp(0.0, 1.0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -61,6 +88,16 @@ mod tests {
         assert!(close(newcombe((48, 80), (56, 70), Sides::Two).expect("trials"), 0.0524, 0.3339));
         assert_eq!(wilson(0, 0, Sides::Two), None);
         assert_eq!(newcombe((0, 0), (1, 2), Sides::Two), None);
+    }
+
+    #[test]
+    fn equal_shares_are_likely_the_same_and_distant_ones_not() {
+        assert_eq!(p_same((0, 10), (0, 10)), Some(1.0));
+        assert_eq!(p_same((0, 0), (0, 10)), None);
+        // z = 1.96 leaves 5 %.
+        assert!((erfc(crate::stats::Z_TWO_SIDED / std::f64::consts::SQRT_2) - 0.05).abs() < 1e-6);
+        assert!(p_same((0, 400), (20, 400)).expect("trials") < 1e-4);
+        assert!(p_same((10, 400), (12, 400)).expect("trials") > 0.5);
     }
 
     #[test]

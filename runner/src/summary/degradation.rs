@@ -117,7 +117,11 @@ pub fn changes(before: &PhaseData<'_>, after: &PhaseData<'_>) -> Vec<Change> {
             Some((a, b)) => rate::newcombe(a, b, Sides::Two),
             None => contrast.difference_interval(Sides::Two),
         };
-        doubts.push(contrast.p_unchanged().filter(|_| contrast.difference.is_some()));
+        let doubt = match shares {
+            Some((a, b)) => rate::p_same(a, b),
+            None => contrast.p_unchanged(),
+        };
+        doubts.push(doubt.filter(|_| contrast.difference.is_some()));
         changes.push((
             metric,
             Change {
