@@ -1,12 +1,13 @@
 //! Every scenario that is shipped loads, and says enough for a stranger to run it.
 
-use brownout_injector::{Plan, Scenario, load_bytes};
+use brownout_injector::{Fault, Plan, Scenario, load_bytes};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 fn shipped() -> Vec<(PathBuf, Scenario)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
-    let Ok(entries) = std::fs::read_dir(&folder) else { return Vec::new() };
-    let mut files: Vec<PathBuf> = entries
+    let mut files: Vec<PathBuf> = std::fs::read_dir(&folder)
+        .expect("scenarios are shipped")
         .map(|entry| entry.expect("the folder can be listed").path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "yaml"))
         .collect();
@@ -26,6 +27,18 @@ fn each_scenario_loads_and_is_called_as_its_file() {
         let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
         assert_eq!(stem.as_ref(), Some(&scenario.metadata.name), "{}", path.display());
     }
+}
+
+#[test]
+fn together_they_show_every_fault_kind() {
+    let scenarios = shipped();
+    let shown: BTreeSet<&str> = scenarios
+        .iter()
+        .flat_map(|(_, scenario)| scenario.spec.faults.iter().map(|entry| entry.fault.about().kind))
+        .collect();
+    let missing: Vec<&str> =
+        Fault::ALL.iter().map(|about| about.kind).filter(|kind| !shown.contains(kind)).collect();
+    assert!(missing.is_empty(), "no scenario shows {missing:?}");
 }
 
 #[test]

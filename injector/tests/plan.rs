@@ -190,6 +190,8 @@ fn binomial_interval(p: f64, n: f64) -> (f64, f64) {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
     #[test]
     fn decisions_are_a_pure_function_of_seed_name_and_number(seed: u64, numbers in prop::collection::vec(any::<u64>(), 1..50)) {
         let (one, two) = (plan("probability: 0.5", seed), plan("probability: 0.5", seed));

@@ -77,7 +77,11 @@ impl Checker<'_> {
                 continue;
             }
             let name = if field.is_empty() { what.to_owned() } else { format!("{what}: {}", quoted(field)) };
-            self.say(at, format!("{name} is not right"), right);
+            let message = match node.get(field.split('.').next().unwrap_or_default()) {
+                None if !field.is_empty() => format!("{what} lacks what it needs"),
+                _ => format!("{name} is not right"),
+            };
+            self.say(at, message, right);
         }
     }
 
