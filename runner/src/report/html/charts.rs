@@ -251,12 +251,12 @@ fn bounds(report: &Report, panel: Panel) -> Vec<f64> {
 fn legend(canvas: &mut Canvas, items: &[(&str, &str)], (mut x, y): (f64, f64)) {
     for (class, label) in items.iter().rev() {
         canvas.text("tick end", (x, y), label);
-        x -= label.len() as f64 * 5.7 + 7.0;
+        x -= label.len() as f64 * 6.4 + 9.0;
         match class.strip_prefix("bar ") {
             Some(class) => canvas.rect(class, (x - 14.0, y - 9.0), (14.0, 9.0)),
             None => canvas.line(class, (x - 18.0, y - 4.0), (x, y - 4.0)),
         }
-        x -= 28.0;
+        x -= 27.0;
     }
 }
 
@@ -305,7 +305,7 @@ pub(crate) fn curves(curves: &[Curve], metric: &str, width: f64, height: f64) ->
     for (_, class, curve) in &shown {
         canvas.path(class, curve.points.iter().map(|(p, value)| Some((x.at(far(*p)), y.at(*value)))));
     }
-    let mut at = LEFT;
+    let mut at = LEFT - 34.0;
     for phase in ["baseline", "fault", "recovery"] {
         if let Some((_, class, _)) = shown.iter().find(|(name, ..)| *name == phase) {
             canvas.line(class, (at, 12.0), (at + 22.0, 12.0));
