@@ -34,9 +34,7 @@ pub(crate) async fn measure(places: &Places, time: Duration) -> Result<Value> {
 /// add is not charged to the fault; and, for pace, against the pace itself.
 async fn delays(places: &Places, backend: SocketAddr, time: Duration) -> Result<Value> {
     let run = async |name: &str, fault: Option<&str>| {
-        let yaml = fault
-            .map_or_else(|| scenario("latency: {delay: {constant: 1ms}}\n    when: {maxHits: 1}"), scenario);
-        let proxy = places.ours(backend, &yaml, name, &[])?;
+        let proxy = places.ours(backend, fault.map(scenario).as_deref(), name)?;
         client::streams(proxy.address, STREAMS, TOKENS, time, ITL).await
     };
     let quiet = run("delay-none", None).await?;
@@ -109,7 +107,7 @@ fn thirty_percent() -> String {
 }
 
 async fn share(places: &Places, backend: SocketAddr) -> Result<Value> {
-    let proxy = places.ours(backend, &thirty_percent(), "share", &[])?;
+    let proxy = places.ours(backend, Some(&thirty_percent()), "share")?;
     let fired = hit(proxy.address, 32, REQUESTS).await?.len() as f64 / REQUESTS as f64;
     // 99 % of binomial shares of so many requests lie within 2.576 standard deviations (normal approximation).
     let half = 2.576 * (SHARE * (1.0 - SHARE) / REQUESTS as f64).sqrt();
@@ -129,7 +127,7 @@ async fn same_seed(places: &Places, backend: SocketAddr) -> Result<Value> {
     let requests = 4_000;
     let mut sets = Vec::new();
     for connections in [1, 64] {
-        let proxy = places.ours(backend, &thirty_percent(), &format!("seed-{connections}"), &[])?;
+        let proxy = places.ours(backend, Some(&thirty_percent()), &format!("seed-{connections}"))?;
         sets.push(hit(proxy.address, connections, requests).await?);
     }
     let [one, many] = &sets[..] else { anyhow::bail!("two runs give two sets") };

@@ -72,18 +72,16 @@ impl Places {
         self.scratch.join(format!("{name}.log"))
     }
 
-    /// `brownout proxy` in front of `upstream` with the scenario `yaml`.
-    pub(crate) fn ours(
-        &self,
-        upstream: SocketAddr,
-        yaml: &str,
-        name: &str,
-        more: &[String],
-    ) -> Result<Process> {
-        let scenario = self.write(&format!("{name}.yaml"), yaml)?;
-        let mut args = words("proxy --listen 127.0.0.1:0 --admin 127.0.0.1:0 --upstream");
-        args.extend([format!("http://{upstream}"), "--scenario".into(), scenario.display().to_string()]);
-        args.extend_from_slice(more);
+    /// `brownout proxy` in front of `upstream`, with the scenario `yaml` if there is one.
+    pub(crate) fn ours(&self, upstream: SocketAddr, yaml: Option<&str>, name: &str) -> Result<Process> {
+        let mut args = words("proxy --listen 127.0.0.1:0 --admin 127.0.0.1:0 --workers 1 --upstream");
+        args.push(format!("http://{upstream}"));
+        if let Some(yaml) = yaml {
+            args.extend([
+                "--scenario".into(),
+                self.write(&format!("{name}.yaml"), yaml)?.display().to_string(),
+            ]);
+        }
         Process::start_told(self.cores.subject, &self.brownout, &args, &self.log(name))
     }
 
@@ -133,7 +131,7 @@ impl Places {
                     "bare",
                 )
                 .map(Some),
-            Subject::Ours => self.ours(upstream, NOTHING_ARMED, "nothing-armed", &[]).map(Some),
+            Subject::Ours => self.ours(upstream, None, "nothing-armed").map(Some),
         }
     }
 }
@@ -141,15 +139,6 @@ impl Places {
 pub(crate) fn words(text: &str) -> Vec<String> {
     text.split_whitespace().map(str::to_owned).collect()
 }
-
-const NOTHING_ARMED: &str = "\
-apiVersion: brownout.dev/v1alpha1
-kind: Scenario
-metadata: {name: nothing-armed}
-spec:
-  phases: {fault: 1h}
-  faults: []
-";
 
 fn envoy(listen: SocketAddr, upstream: SocketAddr) -> String {
     let endpoint = |address: SocketAddr| {
