@@ -143,7 +143,6 @@ pub fn run(config: &LoadRun, observer: &mut dyn Observer, stop: &Stop) -> Result
         board: Board::default(),
         recording: Recording::default(),
         next_report: epoch + REPORT,
-        exhausted: false,
         finished: 0,
         failure: None,
         loop_lags: Vec::new(),
@@ -211,7 +210,6 @@ struct Collector<'a> {
     board: Board,
     recording: Recording,
     next_report: Instant,
-    exhausted: bool,
     finished: usize,
     failure: Option<String>,
     loop_lags: Vec<f32>,
@@ -275,8 +273,15 @@ impl Collector<'_> {
         }
     }
 
+    /// Whether a closed loop has the answers to all requests that it was to make. Not sooner: whatever is healed when
+    /// nothing more is sent must still act on those under way.
+    fn all_answered(&self) -> bool {
+        let Arrival::Closed { requests: Some(limit), .. } = self.config.load.arrival else { return false };
+        self.recording.requests.len() as u64 >= limit
+    }
+
     fn is_over(&self) -> bool {
-        self.exhausted
+        self.all_answered()
             || self.failure.is_some()
             || self.finished == self.threads.len()
             || self.stop.reason().is_some()
@@ -315,7 +320,6 @@ impl Collector<'_> {
                 self.recording.requests.push(*record);
             }
             News::Live(live) => self.board.live(Instant::now(), &live),
-            News::Exhausted => self.exhausted = true,
             News::Finished { cpu, loop_lags } => {
                 self.finished += 1;
                 self.recording.client.cpu = self.recording.client.cpu.max(cpu);

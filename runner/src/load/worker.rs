@@ -49,8 +49,6 @@ pub(super) enum News {
     Request(Box<RequestRecord>),
     /// How things stand.
     Live(Live),
-    /// All requests that a closed loop was to make have been made.
-    Exhausted,
     /// All has ended.
     Finished { cpu: f64, loop_lags: Vec<f32> },
     /// The thread cannot go on.
@@ -368,7 +366,6 @@ impl Worker {
             }
             let number = self.work.next_number.fetch_add(1, Ordering::Relaxed);
             if limit.is_some_and(|limit| number >= limit) {
-                let _ = self.work.news.send(News::Exhausted);
                 return;
             }
             // A user is ready when the last answer is there, and not before the phase is.

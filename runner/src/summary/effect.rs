@@ -249,7 +249,7 @@ fn odd(proof: &FaultProof) -> Vec<String> {
     } else if proof.fired == 0 {
         odd.push(match proof.eligible {
             Some(0) => "it was armed, and no request was eligible for it".to_owned(),
-            _ => "it was armed and never did anything".to_owned(),
+            _ => "it was armed and never fired".to_owned(),
         });
     }
     if let (Some(asked), Some(interval), Some(share)) = (proof.asked_share, proof.share_interval, proof.share)
