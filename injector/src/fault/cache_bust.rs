@@ -5,6 +5,7 @@ use crate::draw::Draw;
 use crate::effect::{Before, Meaning};
 use crate::facts::Facts;
 use crate::wire::Api;
+use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -44,62 +45,73 @@ impl Meaning for CacheBust {
     }
 }
 
-/// Puts `prefix` in front of every prompt in a request body: in front of the system prompt where there is one, else of
-/// the first message or of the text. Prompts given as token ids get the prefix's bytes as ids, which every vocabulary
-/// of at least 256 tokens knows. Nothing where the body holds no prompt of `api`; all else in it stays.
+/// Puts `prefix` in front of every prompt in a request body, and says how many prompts that were: in front of the system
+/// prompt where there is one, else of the first message with text, or of each text where there are several. Prompts
+/// given as token ids get the prefix's bytes as ids, which every vocabulary of at least 256 tokens knows. Nothing where
+/// the body holds no prompt of `api`; all else in it stays.
 #[must_use]
-pub fn prefix_prompt(api: Api, body: &[u8], prefix: &str) -> Option<Vec<u8>> {
+pub fn prefix_prompt(api: Api, body: &[u8], prefix: &str) -> Option<(Bytes, usize)> {
     let mut value: Value = serde_json::from_slice(body).ok()?;
     let fields = value.as_object_mut()?;
-    let done = match api {
-        Api::OpenaiChat => in_first_message(fields.get_mut("messages")?, prefix),
-        Api::OpenaiResponses => {
-            fields.get_mut("instructions").is_some_and(|system| in_content(system, prefix))
-                || fields.get_mut("input").is_some_and(|input| in_text(input, prefix) || in_first_message(input, prefix))
-        }
-        Api::AnthropicMessages => {
-            fields.get_mut("system").is_some_and(|system| in_content(system, prefix))
-                || in_first_message(fields.get_mut("messages")?, prefix)
-        }
-        Api::OpenaiCompletions => in_prompts(fields.get_mut("prompt")?, prefix),
-        Api::OpenaiEmbeddings => in_prompts(fields.get_mut("input")?, prefix),
-        Api::TgiGenerate => in_text(fields.get_mut("inputs")?, prefix),
-        Api::TritonGenerate => in_prompts(fields.get_mut("text_input")?, prefix),
-        Api::Other => false,
+    let mut at = |key: &str, how: fn(&mut Value, &str) -> usize| {
+        fields.get_mut(key).map_or(0, |prompts| how(prompts, prefix))
     };
-    done.then(|| value.to_string().into_bytes())
+    let prompts = match api {
+        Api::OpenaiChat => at("messages", in_first_message),
+        Api::OpenaiResponses => match at("instructions", in_content) {
+            0 => at("input", |input, prefix| in_text(input, prefix).max(in_first_message(input, prefix))),
+            prompts => prompts,
+        },
+        Api::AnthropicMessages => match at("system", in_content) {
+            0 => at("messages", in_first_message),
+            prompts => prompts,
+        },
+        Api::OpenaiCompletions => at("prompt", in_prompts),
+        Api::OpenaiEmbeddings => at("input", in_prompts),
+        Api::TgiGenerate => at("inputs", in_prompts),
+        Api::TritonGenerate => at("text_input", in_prompts),
+        Api::Other => 0,
+    };
+    (prompts > 0).then(|| (value.to_string().into(), prompts))
 }
 
-fn in_text(value: &mut Value, prefix: &str) -> bool {
-    let Value::String(text) = value else { return false };
+fn in_text(value: &mut Value, prefix: &str) -> usize {
+    let Value::String(text) = value else { return 0 };
     text.insert_str(0, prefix);
-    true
+    1
 }
 
-fn in_first_message(messages: &mut Value, prefix: &str) -> bool {
-    let messages = messages.as_array_mut().into_iter().flatten();
+fn in_first_message(messages: &mut Value, prefix: &str) -> usize {
     // A message may have no text (a tool call's): the first that has some is where prompts begin to differ.
-    messages.filter_map(|message| message.get_mut("content")).any(|content| in_content(content, prefix))
+    let contents =
+        messages.as_array_mut().into_iter().flatten().filter_map(|message| message.get_mut("content"));
+    first(contents, |content| in_content(content, prefix))
 }
 
 /// Content is a text, or a list of parts of which some are texts.
-fn in_content(content: &mut Value, prefix: &str) -> bool {
-    if in_text(content, prefix) {
-        return true;
+fn in_content(content: &mut Value, prefix: &str) -> usize {
+    match content {
+        Value::Array(parts) => {
+            let texts = parts.iter_mut().filter_map(|part| part.get_mut("text"));
+            first(texts, |text| in_text(text, prefix))
+        }
+        text => in_text(text, prefix),
     }
-    let parts = content.as_array_mut().into_iter().flatten();
-    parts.filter_map(|part| part.get_mut("text")).any(|text| in_text(text, prefix))
+}
+
+/// What `how` says of the first value of which it says something.
+fn first<'v>(mut values: impl Iterator<Item = &'v mut Value>, how: impl Fn(&mut Value) -> usize) -> usize {
+    values.find_map(|value| Some(how(value)).filter(|prompts| *prompts > 0)).unwrap_or(0)
 }
 
 /// A text, a list of texts, a list of token ids, or a list of such lists.
-fn in_prompts(value: &mut Value, prefix: &str) -> bool {
-    if in_text(value, prefix) {
-        return true;
+fn in_prompts(value: &mut Value, prefix: &str) -> usize {
+    match value {
+        Value::Array(list) if list.first().is_some_and(Value::is_number) => {
+            list.splice(0..0, prefix.bytes().map(Value::from));
+            1
+        }
+        Value::Array(list) => list.iter_mut().map(|prompt| in_prompts(prompt, prefix)).sum(),
+        text => in_text(text, prefix),
     }
-    let Value::Array(list) = value else { return false };
-    if list.first().is_some_and(Value::is_number) {
-        list.splice(0..0, prefix.bytes().map(Value::from));
-        return true;
-    }
-    list.iter_mut().fold(false, |any, prompt| in_prompts(prompt, prefix) | any)
 }

@@ -37,8 +37,8 @@ impl EmptyResponse {
                   calls no tool and finishes as a model does that had nothing to say; with how: body the status \
                   is 200 and not one byte follows.",
         certifies: "Clients do not take an empty success for an answer: they check, retry or tell the user.",
-        does_not_certify: "Does not stop the engine where the connection upstream is kept. Usage of an answer that is not \
-                  streamed says 0 output tokens; of a stream there is no usage event.",
+        does_not_certify: "The engine did generate an answer, up to where it sees its client go away. Usage of an \
+                  answer that is not streamed says 0 output tokens; of a stream there is no usage event.",
         example: "\
 - name: nothing-to-say
   emptyResponse: {how: content}

@@ -41,8 +41,9 @@ impl InbandError {
                   status 200, as gateways that commit to the status too early send it.",
         certifies: "Clients look for errors inside a stream and do not count the request as a success because its \
                   status was 200.",
-        does_not_certify: "Does not stop the engine where the connection upstream is kept. The cause of a real one (out \
-                  of memory, a worker that died) hits many requests at once; use when to imitate that.",
+        does_not_certify: "The engine is well: it sees its client go away and aborts the request. The cause of a \
+                  real one (out of memory, a worker that died) hits many requests at once; use when to \
+                  imitate that.",
         example: "\
 - name: error-in-stream
   inbandError: {atToken: 8, status: 500, thenDone: true}

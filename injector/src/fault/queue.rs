@@ -5,7 +5,6 @@ use crate::draw::Draw;
 use crate::effect::{Answer, AnswerBody, Before, Meaning};
 use crate::facts::Facts;
 use crate::wire::ProviderError;
-use std::collections::VecDeque;
 use crate::units::TimeSpan;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -64,72 +63,5 @@ impl Meaning for Queue {
             timeout: self.timeout.map(|span| span.0),
             full: Answer { status: 503, headers: Vec::new(), body: AnswerBody::Error(error) },
         }
-    }
-}
-
-/// The places of one `queue` rule, shared by all its requests: first come, first served.
-#[derive(Debug, Default)]
-pub struct Places {
-    max_in_flight: usize,
-    max_waiting: usize,
-    in_flight: usize,
-    waiting: VecDeque<u64>,
-    next: u64,
-}
-
-/// What a request meets at a queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Arrival {
-    /// There is a place; it must be given back by [`Places::leave`].
-    Admitted,
-    /// It waits under this number, until [`Places::leave`] names the number or [`Places::give_up`] takes it back.
-    Waits(u64),
-    /// There is no place to wait.
-    Full,
-}
-
-impl Places {
-    /// All places free.
-    #[must_use]
-    pub fn new(max_in_flight: u32, max_waiting: u32) -> Self {
-        Self { max_in_flight: max_in_flight as usize, max_waiting: max_waiting as usize, ..Self::default() }
-    }
-
-    /// A request comes.
-    pub fn arrive(&mut self) -> Arrival {
-        if self.in_flight < self.max_in_flight {
-            self.in_flight += 1;
-            return Arrival::Admitted;
-        }
-        if self.waiting.len() >= self.max_waiting {
-            return Arrival::Full;
-        }
-        let number = self.next;
-        self.next += 1;
-        self.waiting.push_back(number);
-        Arrival::Waits(number)
-    }
-
-    /// A request has its answer, or gave up while it had a place. Its place goes to the number returned, which is then
-    /// admitted.
-    pub fn leave(&mut self) -> Option<u64> {
-        let next = self.waiting.pop_front();
-        if next.is_none() {
-            self.in_flight = self.in_flight.saturating_sub(1);
-        }
-        next
-    }
-
-    /// A waiting request gives up. False where it was not waiting: then it has a place, which it must give back.
-    pub fn give_up(&mut self, number: u64) -> bool {
-        let before = self.waiting.len();
-        self.waiting.retain(|waiting| *waiting != number);
-        self.waiting.len() < before
-    }
-
-    /// Requests at the server, and requests that wait.
-    #[must_use]
-    pub fn load(&self) -> (usize, usize) {
-        (self.in_flight, self.waiting.len())
     }
 }

@@ -41,10 +41,11 @@ impl Truncate {
                   and its finish reason is null or the provider's word for length.",
         certifies: "Clients notice a cut answer: they look for the finish reason or the end marker and do not take \
                   half an answer for a whole one.",
-        does_not_certify: "Does not stop the engine where the connection upstream is kept; a proxy that died would. No \
-                  usage is reported for an OpenAI stream that was cut, because its real event never came. An \
-                  event counts as one token even where the server puts several into one. Triton has no finish \
-                  reason in its streams, so length looks like none there.",
+        does_not_certify: "The engine is well: it sees its client go away and aborts the request, where a crashed \
+                  one would take its other streams and the KV cache along. No usage is reported for an \
+                  OpenAI stream that was cut, because its real event never came. An event counts as one \
+                  token even where the server puts several into one. Triton has no finish reason in its \
+                  streams, so length looks like none there.",
         example: "\
 - name: cut-answers
   truncate: {afterTokens: 12, finish: none}

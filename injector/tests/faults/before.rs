@@ -168,17 +168,18 @@ proptest! {
             (Api::OpenaiEmbeddings, json!({"input": [text], "model": "m"})),
         ];
         for ((api, was), (_, want)) in say(&prompt).into_iter().zip(say(&prefixed)) {
-            let is = prefix_prompt(api, was.to_string().as_bytes(), &prefix).expect("there is a prompt");
-            prop_assert_eq!(String::from_utf8(is).expect("text"), want.to_string());
+            let (is, prompts) = prefix_prompt(api, was.to_string().as_bytes(), &prefix).expect("there is a prompt");
+            prop_assert_eq!(std::str::from_utf8(&is).expect("text"), want.to_string());
+            prop_assert_eq!(prompts, want.to_string().matches(&prefix[..17]).count());
         }
     }
 }
 
 #[test]
 fn token_ids_get_ids_in_front() {
-    let is =
+    let (is, prompts) =
         prefix_prompt(Api::OpenaiCompletions, br#"{"prompt":[[500,501],[502]]}"#, "ab").expect("prompts");
-    assert_eq!(is, br#"{"prompt":[[97,98,500,501],[97,98,502]]}"#);
+    assert_eq!((&is[..], prompts), (&br#"{"prompt":[[97,98,500,501],[97,98,502]]}"#[..], 2));
     for body in [&b"no json"[..], b"{}", b"[]", br#"{"messages":[]}"#] {
         assert_eq!(prefix_prompt(Api::OpenaiChat, body, "ab"), None);
     }

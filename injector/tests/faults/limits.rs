@@ -1,12 +1,11 @@
-//! rateLimit and queue: state shared by requests.
+//! rateLimit, whose state is shared by requests, and queue.
 
 use crate::harness::*;
 use brownout_injector::effect::{Before, RetryValue};
-use brownout_injector::fault::{Arrival, Buckets, Places};
+use brownout_injector::fault::Buckets;
 use brownout_injector::wire::Api;
 use proptest::prelude::*;
 use serde_json::json;
-use std::collections::VecDeque;
 use std::time::Duration;
 
 const NANO: Duration = Duration::from_nanos(1);
@@ -50,43 +49,6 @@ proptest! {
             admitted += u32::from(buckets.take(now, 0, Api::OpenaiChat).is_ok());
             let most = f64::from(rate) * (burst as f64 + now.as_secs_f64()) / 60.0;
             prop_assert!(f64::from(admitted) <= most + 1e-6, "{} of at most {}", admitted, most);
-        }
-    }
-
-    #[test]
-    fn a_queue_is_first_come_first_served(
-        places in 1_u32..4, room in 0_u32..4, moves in prop::collection::vec(0_u8..3, 1..200),
-    ) {
-        let mut queue = Places::new(places, room);
-        let (mut inside, mut waiting) = (0_usize, VecDeque::new());
-        for what in moves {
-            match what {
-                0 => match queue.arrive() {
-                    Arrival::Admitted => {
-                        prop_assert!(waiting.is_empty());
-                        inside += 1;
-                    }
-                    Arrival::Waits(number) => {
-                        prop_assert_eq!(inside, places as usize);
-                        waiting.push_back(number);
-                    }
-                    Arrival::Full => prop_assert_eq!((inside, waiting.len()), (places as usize, room as usize)),
-                },
-                1 if inside > 0 => {
-                    let next = queue.leave();
-                    prop_assert_eq!(next, waiting.pop_front());
-                    inside -= usize::from(next.is_none());
-                }
-                2 => {
-                    if let Some(number) = waiting.pop_back() {
-                        prop_assert!(queue.give_up(number));
-                        prop_assert!(!queue.give_up(number));
-                    }
-                }
-                _ => {}
-            }
-            prop_assert!(inside <= places as usize && waiting.len() <= room as usize);
-            prop_assert_eq!(queue.load(), (inside, waiting.len()));
         }
     }
 }
