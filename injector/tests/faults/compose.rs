@@ -2,8 +2,9 @@
 
 use crate::harness::*;
 use brownout_injector::draw::Draw;
-use brownout_injector::effect::{Chain, Close, Then};
+use brownout_injector::effect::{Chain, Close, Done, Effect, Out, Step, Then};
 use brownout_injector::wire::{Api, Class, Event, sse};
+use bytes::Bytes;
 use proptest::prelude::*;
 use serde_json::json;
 use std::time::Duration;
@@ -35,8 +36,8 @@ proptest! {
             let event = Event { raw, data: data.as_deref().unwrap_or_default(), class, api, token: 0 };
             let step = chain.event(Duration::ZERO, &event);
             match &step.out {
-                brownout_injector::effect::Out::Same => bytes.extend_from_slice(raw),
-                brownout_injector::effect::Out::Replace(new) => bytes.extend_from_slice(new),
+                Out::Same => bytes.extend_from_slice(raw),
+                Out::Replace(new) => bytes.extend_from_slice(new),
             }
             if step.then != Then::Continue {
                 ended = true;
@@ -153,4 +154,41 @@ fn whole_bodies_pass_through_all() {
     let reading = run_body(&faults, api, &body(api, &words), 8).whole(api);
     assert_eq!(reading.text, " w0 w0 w1 w1 w2 w2 w3 w3");
     assert_eq!((reading.model.as_deref(), reading.finish.as_deref()), (Some("other"), Some("length")));
+}
+
+/// Does the same to every event that contains `at`.
+struct Scripted {
+    at: &'static str,
+    step: Step,
+}
+
+impl Effect for Scripted {
+    fn event(&mut self, event: &Event<'_>) -> Step {
+        let here = event.raw.windows(self.at.len()).any(|bytes| bytes == self.at.as_bytes());
+        if here { self.step.clone() } else { Step::PASS }
+    }
+
+    fn done(&self) -> Done {
+        Done::default()
+    }
+}
+
+/// What comes first in the stream ends it, whichever effect made it: one puts two events in the place of one and closes
+/// behind them, the next one ends at the first of the two, or at the second, or not at all.
+#[test]
+fn the_end_that_comes_first_in_the_stream_counts() {
+    let raw = b"data: x\n\n";
+    let event = Event { raw, data: b"x", class: Class::Meta, api: Api::OpenaiChat, token: 0 };
+    for (at, bytes, then) in [
+        ("data: a", "data: a\n\n", Then::End),
+        ("data: b", "data: a\n\ndata: b\n\n", Then::End),
+        ("data: c", "data: a\n\ndata: b\n\n", Then::Close(Close::Rst)),
+    ] {
+        let mut chain = Chain::new(Api::OpenaiChat);
+        let two = Step::replace(Bytes::from_static(b"data: a\n\ndata: b\n\n")).then(Then::Close(Close::Rst));
+        chain.push(0, FOREVER, Box::new(Scripted { at: "data: x", step: two }));
+        chain.push(1, FOREVER, Box::new(Scripted { at, step: Step::PASS.then(Then::End) }));
+        let step = chain.event(Duration::ZERO, &event);
+        assert_eq!((step.out, step.then), (Out::Replace(Bytes::from_static(bytes.as_bytes())), then), "{at}");
+    }
 }
