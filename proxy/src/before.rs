@@ -133,14 +133,14 @@ async fn act(call: &mut Call, mut case: Box<Case>) -> Result<Next, Failure> {
                 }
             }
             Act::PrefixPrompt(text) => {
-                if let RequestBody::Full(body) = &call.body {
-                    if let Some((body, prompts)) = prompt::prefix(call.api, body, &text) {
-                        if call.head.headers.contains_key(CONTENT_LENGTH) {
-                            call.head.headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
-                        }
-                        call.body = RequestBody::Full(body);
-                        touch(&mut case, index, format!("prefixed {prompts} prompts"));
+                if let RequestBody::Full(body) = &call.body
+                    && let Some((body, prompts)) = prompt::prefix(call.api, body, &text)
+                {
+                    if call.head.headers.contains_key(CONTENT_LENGTH) {
+                        call.head.headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
                     }
+                    call.body = RequestBody::Full(body);
+                    touch(&mut case, index, format!("prefixed {prompts} prompts"));
                 }
             }
         }

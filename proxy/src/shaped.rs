@@ -319,11 +319,11 @@ impl HttpBody for Shaped {
                 this.take(raw, whole);
                 continue;
             }
-            if this.released {
-                if let Some((raw, _)) = this.pieces.rest() {
-                    this.take(raw, false);
-                    continue;
-                }
+            if this.released
+                && let Some((raw, _)) = this.pieces.rest()
+            {
+                this.take(raw, false);
+                continue;
             }
             let Some(inner) = &mut this.inner else {
                 if let Some((raw, _)) = this.pieces.rest() {

@@ -237,15 +237,15 @@ fn harmless(request: &Request<RequestBody>) -> Option<Request<RequestBody>> {
 async fn send_h2(worker: &Arc<Worker>, request: Request<RequestBody>) -> Result<Response<Incoming>, Failure> {
     let kept = worker.pool.h2.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let mut request = request;
-    if let Some(mut sender) = kept.filter(|sender| !sender.is_closed()) {
-        if sender.ready().await.is_ok() {
-            match sender.try_send_request(request).await {
-                Ok(response) => return Ok(response),
-                Err(mut error) => match error.take_message() {
-                    Some(again) => request = again,
-                    None => return Err(reason(error.error())),
-                },
-            }
+    if let Some(mut sender) = kept.filter(|sender| !sender.is_closed())
+        && sender.ready().await.is_ok()
+    {
+        match sender.try_send_request(request).await {
+            Ok(response) => return Ok(response),
+            Err(mut error) => match error.take_message() {
+                Some(again) => request = again,
+                None => return Err(reason(error.error())),
+            },
         }
     }
     let mut sender = connect_h2(worker).await?;

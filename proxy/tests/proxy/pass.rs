@@ -53,7 +53,7 @@ async fn every_event_of_a_stream_is_counted_and_timed() {
     let mut client = bench.client().await;
     client.send(chat(true)).await;
     client.head().await.expect("an answer");
-    client.until("tok0").await;
+    client.until("word0").await;
     assert_eq!(bench.control.snapshot().streams_in_flight, 1);
     server.go_on();
     client.until("[DONE]").await;
@@ -169,7 +169,7 @@ async fn a_client_that_leaves_cancels_its_request() {
     let bench = Bench::start(&server.url());
     let mut client = bench.client().await;
     client.send(chat(true)).await;
-    client.until("tok0").await;
+    client.until("word0").await;
     drop(client);
     server.closed.recv().await.expect("the proxy closes its connection");
     bench.traffic(|traffic| traffic.finished(Origin::Organic, Outcome::ClientLeft) == 1).await;

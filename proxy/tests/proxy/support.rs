@@ -270,11 +270,11 @@ impl Client {
             let length = length.parse().expect("a number");
             while answer.body.len() < length {
                 self.note(&mut answer, length);
-                if answer.body.len() < length {
-                    if let Err(end) = self.more().await {
-                        answer.end = end;
-                        break;
-                    }
+                if answer.body.len() < length
+                    && let Err(end) = self.more().await
+                {
+                    answer.end = end;
+                    break;
                 }
             }
         } else if answer.header("transfer-encoding").is_some() {
@@ -316,6 +316,34 @@ impl Client {
         while find(&self.read, what.as_bytes()).is_none() {
             self.more().await.expect("the stream goes on");
         }
+    }
+
+    /// How the chunked answer under way ends; its head was read before.
+    pub(crate) async fn answer_rest(&mut self) -> End {
+        loop {
+            if self.read.ends_with(b"0\r\n\r\n") {
+                return End::Complete;
+            }
+            if let Err(end) = self.more().await {
+                return end;
+            }
+        }
+    }
+
+    /// Reads on without keeping anything, until nothing comes for a while: how many bytes, and the largest `gauge`.
+    pub(crate) async fn drain(&mut self, gauge: impl Fn() -> usize) -> (usize, usize) {
+        let (mut read, mut most) = (self.read.len(), 0);
+        let mut buffer = vec![0; 256 << 10];
+        for turn in 0.. {
+            if turn % 64 == 0 {
+                most = most.max(gauge());
+            }
+            match tokio::time::timeout(Duration::from_millis(500), self.stream.read(&mut buffer)).await {
+                Ok(Ok(n)) if n > 0 => read += n,
+                _ => break,
+            }
+        }
+        (read, most)
     }
 
     /// Whether the connection ends, and how, without one byte more.
@@ -453,7 +481,7 @@ pub(crate) fn role() -> String {
 }
 
 pub(crate) fn token(n: usize) -> String {
-    event(&format!(r#"{{"content":"tok{n} "}}"#), "null", "")
+    event(&format!(r#"{{"content":"word{n} "}}"#), "null", "")
 }
 
 pub(crate) fn finish(tokens: usize) -> String {
