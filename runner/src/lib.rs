@@ -1,5 +1,6 @@
 //! Load generation, measurement, statistics, SLA verdicts and reports.
 
+pub mod compare;
 pub mod load;
 pub mod record;
 pub mod report;

@@ -3,6 +3,7 @@
 mod common;
 
 use brownout_injector::journal::What;
+use brownout_runner::compare::compare;
 use brownout_runner::record::{ClientHealth, Outcome, Phase, Recording};
 use brownout_runner::report::{
     Mode, Report, files, html, junit, markdown, picture, read_report, render_again, write_all,
@@ -350,4 +351,24 @@ spec:
     let report = run.report();
     assert_eq!(report.verdict.kind, VerdictKind::Pass, "{:#?}", report.verdict);
     assert!(report.detection.is_none() && report.faults.is_empty());
+}
+
+#[test]
+fn two_runs_are_compared_phase_by_phase() {
+    let (calm, harmed) = (Folder::new("calm"), Folder::new("harmed"));
+    for (folder, run) in [(&calm, story(0.0)), (&harmed, story(1.0))] {
+        write_all(&folder.0, &run.report(), &run.recording, &run.journal).expect("it can be written");
+    }
+    let comparison = compare(&calm.0, &harmed.0).expect("both can be read");
+    let finding = |phase: &str, metric: &str| {
+        let phase = comparison.phases.iter().find(|p| p.phase == phase).expect("both have it");
+        phase.changes.iter().find(|change| change.metric == metric).expect("is in the table").finding
+    };
+    assert_eq!(finding("baseline", "itl p95"), Finding::Same);
+    assert_eq!(finding("fault", "itl p95"), Finding::Worse);
+    let same = compare(&calm.0, &calm.0).expect("it can be read");
+    assert!(same.phases.iter().flat_map(|p| &p.changes).all(|change| change.finding != Finding::Worse));
+    let (text, md) = (comparison.to_text(), comparison.to_markdown());
+    assert!(text.contains("\nfault\n") && md.contains("## fault") && md.contains("| itl p95 |"), "{text}");
+    assert!(compare(&calm.0, &calm.0.join("nowhere")).is_err());
 }

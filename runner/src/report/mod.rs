@@ -131,17 +131,10 @@ impl Report {
         meta: &Meta,
     ) -> Self {
         let (phase_spans, client) = (tidy_phases(&recording.phases), tidy_client(&recording.client));
-        let (lines, unread) = read_lines(&scenario.spec.sla);
-        let spans = spans(&phase_spans, &recording.requests, meta.mode);
+        let Prepared { lines, unread, spans, good, phases } =
+            Prepared::new(scenario, &phase_spans, &recording.requests, meta.mode, seed);
         let aligned = Aligned::new(journal, &spans);
         let injected = aligned.injected(&recording.requests);
-        let mut phases = gather(recording, &spans, meta.mode, seed);
-        let good = {
-            let baseline = phases.iter().find(|phase| phase.phase == Phase::Baseline);
-            GoodRule::of_lines(&lines, baseline)
-        };
-        let usual_gap = phases.iter().find(|p| p.phase == Phase::Baseline).and_then(|p| p.usual_gap);
-        phases.iter_mut().for_each(|phase| phase.judge(&good, usual_gap));
         let phase = |wanted: Phase| phases.iter().find(|phase| phase.phase == wanted);
         let (baseline, fault) = (phase(Phase::Baseline), phase(Phase::Fault));
         let run = meta.mode == Mode::Run;
@@ -221,6 +214,37 @@ impl Report {
     }
 }
 
+/// The requests of a run arranged by phase, and judged by its own SLA lines.
+pub(crate) struct Prepared<'r> {
+    lines: Vec<Line>,
+    /// Why a line could not be read.
+    unread: Option<String>,
+    spans: Vec<(Phase, f64, f64)>,
+    good: GoodRule,
+    /// Baseline, fault and recovery; in a run of load alone only one.
+    pub(crate) phases: Vec<PhaseData<'r>>,
+}
+
+impl<'r> Prepared<'r> {
+    /// Arranges `requests`.
+    pub(crate) fn new(
+        scenario: &Scenario,
+        phase_spans: &[(Phase, f64, f64)],
+        requests: &'r [RequestRecord],
+        mode: Mode,
+        seed: u64,
+    ) -> Self {
+        let (lines, unread) = read_lines(&scenario.spec.sla);
+        let spans = spans(phase_spans, requests, mode);
+        let mut phases = gather(requests, &spans, mode, seed);
+        let baseline = phases.iter().find(|phase| phase.phase == Phase::Baseline);
+        let good = GoodRule::of_lines(&lines, baseline);
+        let usual_gap = baseline.and_then(|baseline| baseline.usual_gap);
+        phases.iter_mut().for_each(|phase| phase.judge(&good, usual_gap));
+        Self { lines, unread, spans, good, phases }
+    }
+}
+
 /// Phases as the report keeps them, so that a report made again from its own files is the same.
 fn tidy_phases(phases: &[(Phase, f64, f64)]) -> Vec<(Phase, f64, f64)> {
     phases
@@ -278,7 +302,7 @@ fn spans(known: &[(Phase, f64, f64)], requests: &[RequestRecord], mode: Mode) ->
 }
 
 fn gather<'r>(
-    recording: &'r Recording,
+    all: &'r [RequestRecord],
     spans: &[(Phase, f64, f64)],
     mode: Mode,
     seed: u64,
@@ -294,8 +318,8 @@ fn gather<'r>(
             Mode::Run => request.phase == phase,
             Mode::Load => request.phase != Phase::Warmup,
         };
-        let requests: Vec<&RequestRecord> = recording.requests.iter().filter(belongs).collect();
-        phases.push(PhaseData::new(phase, span.unwrap_or((0.0, 0.0)), requests, &recording.requests, seed));
+        let requests: Vec<&RequestRecord> = all.iter().filter(belongs).collect();
+        phases.push(PhaseData::new(phase, span.unwrap_or((0.0, 0.0)), requests, all, seed));
     }
     phases
 }

@@ -68,7 +68,7 @@ impl Timeline {
             if let Some(i) = index(request.scheduled) {
                 bins[i].scheduled += 1;
                 bins[i].good += u32::from(good.is_good(request));
-                ttfts[i].extend(request.response_ttft());
+                ttfts[i].extend(request.response_ttft().filter(|ttft| ttft.is_finite()));
             }
             if let Some(i) = index(request.ended).filter(|_| failed(request.outcome)) {
                 if injected.contains(&request.number) {
@@ -82,7 +82,7 @@ impl Timeline {
                 let Some(i) = index(at) else { continue };
                 bins[i].tokens += tokens;
                 if let Some(gap) = event.checked_sub(1).and_then(|event| request.gaps.get(event)) {
-                    gaps[i].push(f64::from(*gap));
+                    gaps[i].extend(Some(f64::from(*gap)).filter(|gap| gap.is_finite()));
                 }
             }
         }

@@ -1,0 +1,181 @@
+//! Two runs side by side: the same phases, the same metrics, and whether they really differ.
+
+use crate::record::RequestRecord;
+use crate::report::files::{read_report, read_requests};
+use crate::report::markdown::{change_cells, finding_word};
+use crate::report::{Prepared, Report, ReportError};
+use crate::summary::degradation::{Change, changes};
+use crate::summary::phase_name;
+use serde::Serialize;
+use std::fmt::Write;
+use std::path::Path;
+
+/// Two runs compared.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Comparison {
+    /// The run that is compared with.
+    pub before: RunName,
+    /// The run that is compared.
+    pub after: RunName,
+    /// What makes the two hard to compare, in words.
+    pub notes: Vec<String>,
+    /// The phases that both have.
+    pub phases: Vec<PhaseComparison>,
+}
+
+/// How a run is called in a comparison.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RunName {
+    /// Its directory.
+    pub directory: String,
+    /// Its scenario.
+    pub scenario: String,
+    /// Its verdict.
+    pub verdict: String,
+}
+
+/// One phase of two runs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PhaseComparison {
+    /// The phase.
+    pub phase: String,
+    /// Its metrics, before and after.
+    pub changes: Vec<Change>,
+}
+
+/// Compares the run in `after` with the one in `before`, from their reports and their requests.
+///
+/// # Errors
+/// When a file of either cannot be read, or either report is of another version than this program's.
+pub fn compare(before: &Path, after: &Path) -> Result<Comparison, ReportError> {
+    let (old, new) = (read_report(before)?, read_report(after)?);
+    let (old_requests, new_requests) = (read_requests(before)?, read_requests(after)?);
+    Ok(Comparison {
+        before: name(before, &old),
+        after: name(after, &new),
+        notes: notes(&old, &new),
+        phases: phases((&old, &old_requests), (&new, &new_requests)),
+    })
+}
+
+fn name(directory: &Path, report: &Report) -> RunName {
+    RunName {
+        directory: directory.display().to_string(),
+        scenario: report.name().to_owned(),
+        verdict: report.verdict.kind.word().to_owned(),
+    }
+}
+
+fn phases(
+    (old, old_requests): (&Report, &[RequestRecord]),
+    (new, new_requests): (&Report, &[RequestRecord]),
+) -> Vec<PhaseComparison> {
+    let prepare = |report: &Report, requests, seed| {
+        Prepared::new(&report.scenario, &report.phase_spans, requests, report.meta.mode, seed)
+    };
+    // Two seeds, or runs of one seed would be resampled in step and seem more alike than they are.
+    let old = prepare(old, old_requests, old.seed);
+    let new = prepare(new, new_requests, new.seed.wrapping_add(0x9e37_79b9));
+    old.phases
+        .iter()
+        .filter(|phase| !phase.requests.is_empty())
+        .filter_map(|before| {
+            let same = |phase: &&crate::summary::data::PhaseData<'_>| phase.phase == before.phase;
+            let after = new.phases.iter().find(same).filter(|phase| !phase.requests.is_empty())?;
+            let phase = phase_name(before.phase).to_owned();
+            Some(PhaseComparison { phase, changes: changes(before, after) })
+        })
+        .collect()
+}
+
+fn notes(old: &Report, new: &Report) -> Vec<String> {
+    let mut notes = Vec::new();
+    let mut differ = |what: &str, old: &str, new: &str| {
+        if old != new {
+            notes.push(format!("the {what} differs: {old} and {new}"));
+        }
+    };
+    differ("scenario", old.name(), new.name());
+    differ("target", &old.meta.target, &new.meta.target);
+    differ("seed", &old.seed.to_string(), &new.seed.to_string());
+    differ("good request", &old.good_request, &new.good_request);
+    if old.name() == new.name() && old.scenario.spec.load != new.scenario.spec.load {
+        notes.push("the load differs".to_owned());
+    }
+    if old.name() == new.name() && old.scenario.spec.faults != new.scenario.spec.faults {
+        notes.push("the faults differ".to_owned());
+    }
+    for (report, which) in [(old, "first"), (new, "second")] {
+        if !report.client_findings.is_empty() {
+            notes.push(format!("the {which} run's client was not fit to measure"));
+        }
+        if let Some(why) = &report.cut_short {
+            notes.push(format!("the {which} run was cut short: {why}"));
+        }
+    }
+    notes
+}
+
+impl Comparison {
+    /// For the terminal: one block a phase, columns in line.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string cannot fail.
+        let _ = self.write_text(&mut text);
+        text
+    }
+
+    fn write_text(&self, text: &mut String) -> std::fmt::Result {
+        for (label, run) in [("before", &self.before), ("after", &self.after)] {
+            writeln!(text, "{label:7} {} ({}, {})", run.directory, run.scenario, run.verdict)?;
+        }
+        for note in &self.notes {
+            writeln!(text, "note    {note}")?;
+        }
+        for phase in &self.phases {
+            let rows: Vec<[String; 5]> =
+                std::iter::once(HEADER.map(str::to_owned)).chain(phase.changes.iter().map(row)).collect();
+            let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+            let widths: [usize; 5] = std::array::from_fn(width);
+            writeln!(text, "\n{}", phase.phase)?;
+            for row in &rows {
+                let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
+                writeln!(text, "  {}", cells.collect::<Vec<_>>().join("  ").trim_end())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// For a pull request: one table a phase.
+    #[must_use]
+    pub fn to_markdown(&self) -> String {
+        let mut md = String::new();
+        // Writing to a string cannot fail.
+        let _ = self.write_markdown(&mut md);
+        md
+    }
+
+    fn write_markdown(&self, md: &mut String) -> std::fmt::Result {
+        let name = |run: &RunName| format!("`{}` ({}, {})", run.directory, run.scenario, run.verdict);
+        writeln!(md, "# {} against {}\n", name(&self.after), name(&self.before))?;
+        for note in &self.notes {
+            writeln!(md, "- {note}")?;
+        }
+        for phase in &self.phases {
+            writeln!(md, "\n## {}\n\n| {} |\n|---|---|---|---|---|", phase.phase, HEADER.join(" | "))?;
+            for change in &phase.changes {
+                writeln!(md, "| {} |", row(change).join(" | "))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+const HEADER: [&str; 5] = ["metric", "before", "after", "ratio (95 %)", "finding"];
+
+fn row(change: &Change) -> [String; 5] {
+    let [before, after, ratio, _] = change_cells(change);
+    [change.metric.clone(), before, after, ratio, finding_word(change.finding).to_owned()]
+}
