@@ -57,6 +57,16 @@ enum Command {
         /// The folder that the run wrote.
         dir: PathBuf,
     },
+    /// Two runs side by side.
+    Compare {
+        /// The folder of the run before.
+        before: PathBuf,
+        /// The folder of the run after.
+        after: PathBuf,
+        /// Print Markdown, for a pull request.
+        #[arg(long)]
+        markdown: bool,
+    },
 }
 
 /// What `demo` takes.
@@ -135,5 +145,6 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
         Command::Explain { kind } => commands::explain::run(kind.as_deref()),
         Command::Schema { reference } => commands::schema::run(reference),
         Command::Report { dir } => commands::report::run(&dir),
+        Command::Compare { before, after, markdown } => commands::compare::run(&before, &after, markdown),
     }
 }

@@ -1,7 +1,8 @@
 //! What the terminal shows of reports.
 
+use brownout_runner::report::markdown::{change_cells, line_cells, outcome_word};
 use brownout_runner::report::{Report, text};
-use brownout_runner::sla::LineOutcome;
+use brownout_runner::sla::{LineOutcome, LineResult};
 use brownout_runner::summary::degradation::{Change, Finding};
 use brownout_runner::summary::recovery::RecoveryState;
 use std::fmt::Write;
@@ -13,11 +14,10 @@ pub(crate) fn summary(report: &Report) -> String {
         let _ = write!(lines, "\n  - {reason}");
     }
     for line in &report.sla {
-        let _ = write!(lines, "\n  {:12} {}", outcome_word(line.outcome), line.line);
+        let _ = write!(lines, "\n  {:12}  {}", outcome_word(line.outcome), line.line);
     }
-    if let Some(change) = worst(report) {
-        let _ = write!(lines, "\n  worst: {} {}", change.metric, by_how_much(change));
-    }
+    let (what, by_how_much) = degraded(report);
+    let _ = write!(lines, "\ndegraded most: {what}, {by_how_much}; recovery: {}", recovery(report));
     lines
 }
 
@@ -26,39 +26,41 @@ pub(crate) fn stories(reports: &[Report]) -> String {
     let head =
         ["story", "what degraded", "by how much (95 % interval)", "recovery", "verdict"].map(str::to_owned);
     let rows = reports.iter().map(|report| {
-        let worst = worst(report);
-        [
-            report.name().to_owned(),
-            worst.map_or_else(|| "nothing beyond doubt".to_owned(), |change| change.metric.clone()),
-            worst.map_or_else(|| "-".to_owned(), by_how_much),
-            recovery(report),
-            report.verdict.kind.word().to_owned(),
-        ]
+        let (what, by_how_much) = degraded(report);
+        [report.name().to_owned(), what, by_how_much, recovery(report), report.verdict.kind.word().to_owned()]
     });
     aligned(std::iter::once(head).chain(rows).collect())
 }
 
-/// The metric that moved most: by ratio, and by difference where the baseline is 0.
-fn worst(report: &Report) -> Option<&Change> {
-    let weight = |change: &Change| {
-        let ratio = change.ratio.unwrap_or(f64::INFINITY);
-        if ratio < 1.0 { 1.0 / ratio } else { ratio }
-    };
-    report
-        .changes
-        .iter()
-        .filter(|change| change.finding == Finding::Worse)
-        .max_by(|a, b| weight(a).total_cmp(&weight(b)))
+/// What degraded most, and by how much: of what the SLA speaks of, if any of that got worse beyond doubt.
+fn degraded(report: &Report) -> (String, String) {
+    let broken = |line: &&LineResult| line.outcome == LineOutcome::Broken;
+    let asked_for =
+        |change: &&Change| report.sla.iter().filter(broken).any(|line| line.line.starts_with(&change.metric));
+    let worse = || report.changes.iter().filter(|change| change.finding == Finding::Worse);
+    let most = |a: &&Change, b: &&Change| weight(a).total_cmp(&weight(b));
+    if let Some(change) = worse().filter(asked_for).max_by(most) {
+        return (change.metric.clone(), by_how_much(change));
+    }
+    // A line may speak of a number that is too rare for an interval, such as a maximum.
+    if let Some(line) = report.sla.iter().find(broken) {
+        return (line.line.clone(), line_cells(line).0);
+    }
+    match worse().max_by(most) {
+        Some(change) => (change.metric.clone(), by_how_much(change)),
+        None => ("nothing beyond doubt".to_owned(), text::NOTHING.to_owned()),
+    }
+}
+
+/// How far a metric moved, upwards or downwards; what was 0 before moved furthest.
+fn weight(change: &Change) -> f64 {
+    let ratio = change.ratio.unwrap_or(f64::INFINITY);
+    ratio.max(1.0 / ratio)
 }
 
 fn by_how_much(change: &Change) -> String {
-    if let (Some(ratio), Some(interval)) = (change.ratio, change.ratio_interval) {
-        let between = text::interval(Some(interval), text::factor).unwrap_or_default();
-        return format!("{} ({between})", text::factor(ratio));
-    }
-    let show = |value: f64| format!("{value:+.3}");
-    let between = text::interval(change.difference_interval, show).unwrap_or_default();
-    format!("{} ({between})", text::maybe(change.difference, show))
+    let [_, _, ratio, difference] = change_cells(change);
+    if change.ratio.is_some() { ratio } else { difference }
 }
 
 fn recovery(report: &Report) -> String {
@@ -68,29 +70,20 @@ fn recovery(report: &Report) -> String {
             (RecoveryState::NotRecovered, _) => "not recovered".to_owned(),
             _ => "unknown".to_owned(),
         },
-        None => "-".to_owned(),
+        None => text::NOTHING.to_owned(),
     }
 }
 
 fn aligned<const N: usize>(rows: Vec<[String; N]>) -> String {
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..N).map(width).collect();
+    let widths: [usize; N] = std::array::from_fn(width);
     let mut table = String::new();
     for row in &rows {
         table.push('\n');
-        for (cell, width) in row.iter().zip(&widths) {
+        for (cell, width) in row.iter().zip(widths) {
             let _ = write!(table, "{cell:width$}  ");
         }
         table.truncate(table.trim_end().len());
     }
     table
-}
-
-const fn outcome_word(outcome: LineOutcome) -> &'static str {
-    match outcome {
-        LineOutcome::Pass => "pass",
-        LineOutcome::Broken => "broken",
-        LineOutcome::Inconclusive => "inconclusive",
-        LineOutcome::NotJudged => "not judged",
-    }
 }

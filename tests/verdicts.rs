@@ -76,10 +76,13 @@ fn a_mild_fault_passes_and_is_proven() {
     let asked = json_lines(&run.dir.join("requests.jsonl")).iter().filter(|r| r["phase"] == "fault").count();
     assert!(fired.len().abs_diff(asked / 2) <= 1, "{} of {asked} fired", fired.len());
     for line in &fired {
-        let (wanted, given) =
+        let (asked, given) =
             (line["askedMs"].as_f64().expect("a number"), line["givenMs"].as_f64().expect("a number"));
-        assert!((wanted - 30.0).abs() < 1e-6 && (28.5..60.0).contains(&given), "{line}");
+        // The end of the faults cuts a wait that is under way.
+        assert!(asked <= 30.0 + 1e-6 && (asked - 1.5..asked + 30.0).contains(&given), "{line}");
     }
+    let whole = fired.iter().filter(|line| line["askedMs"] == 30.0).count();
+    assert!(whole + 3 > fired.len(), "{whole} of {} were asked for 30 ms", fired.len());
     assert_eq!(journal(&run.dir, "armed").len(), 1);
     assert_eq!(journal(&run.dir, "healed").len(), 1);
 }

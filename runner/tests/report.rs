@@ -103,7 +103,7 @@ fn a_fault_that_never_fired_proves_nothing() {
     let verdict = run.report().verdict;
     assert_eq!((verdict.kind, verdict.exit_code), (VerdictKind::Inconclusive, 3));
     assert!(
-        verdict.reasons.iter().any(|reason| reason.contains("slow-decode") && reason.contains("never did")),
+        verdict.reasons.iter().any(|reason| reason.contains("slow-decode") && reason.contains("never fired")),
         "{verdict:?}"
     );
 }

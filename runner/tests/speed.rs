@@ -11,11 +11,8 @@ use std::time::Instant;
 #[ignore = "a measurement: needs an optimised build and a quiet machine"]
 fn a_hundred_thousand_requests_take_less_than_two_seconds() {
     let mut run = common::story(1.0);
-    run.recording.phases = vec![
-        (Phase::Baseline, 0.0, 400.0),
-        (Phase::Fault, 400.0, 800.0),
-        (Phase::Recovery, 800.0, 1000.0),
-    ];
+    run.recording.phases =
+        vec![(Phase::Baseline, 0.0, 400.0), (Phase::Fault, 400.0, 800.0), (Phase::Recovery, 800.0, 1000.0)];
     run.recording.requests = (0..100_000_u64)
         .map(|number| {
             let draw = Draw::new(3, "speed", number);

@@ -120,7 +120,8 @@ fn escape(text: &str) -> String {
 }
 
 /// The word for a line's outcome.
-pub(crate) const fn outcome_word(outcome: LineOutcome) -> &'static str {
+#[must_use]
+pub const fn outcome_word(outcome: LineOutcome) -> &'static str {
     match outcome {
         LineOutcome::Pass => "pass",
         LineOutcome::Broken => "broken",
@@ -140,7 +141,8 @@ pub(crate) const fn finding_word(finding: Finding) -> &'static str {
 }
 
 /// Measured value and bounds of a line.
-pub(crate) fn line_cells(line: &LineResult) -> (String, String) {
+#[must_use]
+pub fn line_cells(line: &LineResult) -> (String, String) {
     let show = |value: f64| line.unit.show(value);
     let bounds = text::interval(line.bounds, show).unwrap_or_else(|| text::NOTHING.to_owned());
     (text::maybe(line.measured, show), bounds)
@@ -157,7 +159,8 @@ pub(crate) fn unit_of(metric: &str) -> Unit {
 }
 
 /// Before, after, ratio with interval, difference with interval.
-pub(crate) fn change_cells(change: &Change) -> [String; 4] {
+#[must_use]
+pub fn change_cells(change: &Change) -> [String; 4] {
     let unit = unit_of(&change.metric);
     let show = |value: f64| text::value(value, unit);
     let with = |value: String, interval: Option<String>| match interval {
