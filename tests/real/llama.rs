@@ -8,6 +8,8 @@ use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 
 struct Observed {
+    /// Goes away with this value, unless a test fails: then it explains the failure.
+    _scratch: Scratch,
     run: Run,
     /// What the server saw, by request number.
     served: HashMap<u64, Served>,
@@ -37,6 +39,7 @@ fn observe(name: &str) -> Observed {
         predicted_tokens: counter("tokens_predicted_total"),
         run,
         served,
+        _scratch: scratch,
     }
 }
 
@@ -180,7 +183,7 @@ fn cache_busting_collapses_the_prefix_cache() {
     let baseline =
         median("cached prompt tokens, baseline", 5, seen.timings(seen.run.phase("baseline"), "cache_n"));
     let fault = median("cached prompt tokens, fault", 5, seen.timings(seen.run.faulted(), "cache_n"));
-    assert!(baseline >= 60.0, "the shared prefix was not cached to begin with");
+    assert!(baseline >= 50.0, "the shared prefix was not cached to begin with");
     // What the chat template puts before the prompt is still shared.
     assert!(fault <= 0.25 * baseline, "the cache still hits");
     let prefill_baseline =

@@ -18,7 +18,9 @@ pub(crate) fn start(scratch: &Path) -> Running {
         .arg("-m")
         .arg(model)
         .args(["--alias", "gemma", "--host", "127.0.0.1", "--port", &port.to_string()])
-        .args(["-t", "1", "-tb", "1", "-np", "2", "-c", "4096", "--metrics"])
+        .args(["-t", "1", "-tb", "1", "-np", "4", "-c", "4096", "--metrics"])
+        // Gemma's attention looks through a window; without its whole cache a prefix cannot be used again.
+        .arg("--swa-full")
         .stdin(Stdio::null())
         .stdout(file.try_clone().unwrap())
         .stderr(file)

@@ -138,10 +138,21 @@ impl Run {
             .filter(move |request| request["phase"] == phase && request["outcome"] != "run_ended")
     }
 
-    /// The requests that a fault fired on.
+    /// When the faults ended, in seconds since the run began.
+    fn healed_at(&self) -> f64 {
+        let spans =
+            self.report["phaseSpans"].as_array().expect("the report says when phases began and ended");
+        let fault = spans.iter().find(|span| span[0] == "fault").expect("there is a fault phase");
+        fault[2].as_f64().expect("its end is a time")
+    }
+
+    /// The requests that a fault fired on and that ended well before the fault phase did: what lasts longer is let go then.
     pub(crate) fn faulted(&self) -> impl Iterator<Item = &Value> {
+        let healed_at = self.healed_at() - 0.25;
+        let whole = move |request: &&Value| request["ended"].as_f64().is_some_and(|ended| ended < healed_at);
         self.requests
             .iter()
+            .filter(whole)
             .filter(|request| request["faults"].as_array().is_some_and(|names| !names.is_empty()))
     }
 }
