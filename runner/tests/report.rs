@@ -273,6 +273,10 @@ fn every_edge_gives_a_report() {
     );
     assert_eq!(edge("no-journal", &|run| run.journal.clear()), VerdictKind::Inconclusive);
     assert_eq!(edge("no-counts", &|run| run.counts.clear()), VerdictKind::Broken);
+    let mut dead = story(1.0);
+    refuse(&mut dead, Phase::Warmup);
+    let recovery = dead.report().recovery.expect("there were faults");
+    assert_eq!((recovery.state, recovery.within_seconds), (RecoveryState::Unknown, None));
     let cut = edge("cut", &|run| {
         run.recording.requests.retain(|r| r.scheduled < 50.0);
         run.recording.phases.truncate(3);

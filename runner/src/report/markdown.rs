@@ -222,7 +222,8 @@ pub(crate) fn detection_words(report: &Report) -> String {
                 "The damage showed within {} of the first firing, in {metric}.",
                 text::seconds(seconds)
             ),
-            _ => format!("No damage showed: {}.", found.note),
+            _ if found.watched => format!("No damage showed: {}.", found.note),
+            _ => format!("When the damage showed cannot be said: {}.", found.note),
         },
     }
 }

@@ -23,6 +23,8 @@ const WINDOWS_TO_DETECT: usize = 2;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Detection {
+    /// Whether the baseline was long enough to know what is usual.
+    pub watched: bool,
     /// What showed it first: `ttft`, `itl`, `error rate`.
     pub metric: Option<String>,
     /// Seconds from the first firing (from arming, where no firing is known) to the end of the window that showed it;
@@ -103,10 +105,19 @@ fn window_seconds(baseline: &PhaseData<'_>) -> f64 {
 #[must_use]
 pub fn detect(baseline: &PhaseData<'_>, fault: &PhaseData<'_>, fired: f64, good: &GoodRule) -> Detection {
     let width = window_seconds(baseline);
-    let none = |note: String| Detection { metric: None, seconds: None, window_seconds: width, note };
+    let none = |watched: bool, note: String| Detection {
+        watched,
+        metric: None,
+        seconds: None,
+        window_seconds: width,
+        note,
+    };
     let healthy = windows(&baseline.requests, (baseline.start, baseline.end), width, good);
     if healthy.len() < BASELINE_WINDOWS {
-        return none(format!("the baseline is shorter than {BASELINE_WINDOWS} windows of {width:.1} s"));
+        return none(
+            false,
+            format!("the baseline is shorter than {BASELINE_WINDOWS} windows of {width:.1} s"),
+        );
     }
     let sick = windows(&fault.requests, (fired, fault.end), width, good);
     type Reading = fn(&Window) -> Option<f64>;
@@ -130,12 +141,13 @@ pub fn detect(baseline: &PhaseData<'_>, fault: &PhaseData<'_>, fired: f64, good:
         .min_by_key(|(at, _)| *at);
     match first {
         Some((at, metric)) => Detection {
+            watched: true,
             metric: Some(metric.to_owned()),
             seconds: Some((at + 1) as f64 * width),
             window_seconds: width,
             note: format!("{metric} left the baseline's band"),
         },
-        None => none("no metric left the baseline's band for two windows in a row".to_owned()),
+        None => none(true, "no metric left the baseline's band for two windows in a row".to_owned()),
     }
 }
 
@@ -165,6 +177,12 @@ pub fn recover(
     let Some(usual) = wilson(fine, counted, Sides::Two) else {
         return unknown(watched, "the baseline has no finished request to compare with");
     };
+    if fine == 0 {
+        return unknown(
+            watched,
+            "not one request of the baseline was good, so there is nothing to get back to",
+        );
+    }
     let windows = windows(&after.requests, (healed, after.end), width, good);
     let like_before = |window: &Window| {
         wilson(window.good, window.counted, Sides::Two).is_some_and(|share: Interval| share.overlaps(&usual))

@@ -45,6 +45,10 @@ pub struct Bin {
 const MOST_BINS: f64 = 240.0;
 /// Widths that people can read off an axis.
 const WIDTHS: [f64; 12] = [0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 3600.0];
+/// Requests that a bin should hold on average, so that lines do not fall apart into dots.
+const REQUESTS_A_BIN: f64 = 4.0;
+/// But this many bins a run has in any case.
+const FEWEST_BINS: f64 = 16.0;
 /// A run shorter than this is shown in bins of half a second.
 const SHORT_RUN: f64 = 45.0;
 
@@ -55,7 +59,8 @@ impl Timeline {
         if duration <= 0.0 {
             return Self::default();
         }
-        let fits = |width: &&f64| duration / **width <= MOST_BINS && (**width >= 1.0 || duration < SHORT_RUN);
+        let most = (requests.len() as f64 / REQUESTS_A_BIN).clamp(FEWEST_BINS, MOST_BINS);
+        let fits = |width: &&f64| duration / **width <= most && (**width >= 1.0 || duration < SHORT_RUN);
         let bin_seconds = WIDTHS.iter().find(fits).copied().unwrap_or((duration / MOST_BINS).ceil());
         let n = (duration / bin_seconds).ceil().max(1.0) as usize;
         let mut bins = vec![Bin::default(); n];
