@@ -11,12 +11,13 @@ use brownout_injector::journal::What;
 use brownout_injector::scenario::Load;
 use brownout_injector::{Plan, Scenario, sla};
 use brownout_proxy::{Config, Control, Journal, Proxy};
-use brownout_runner::load::{LoadRun, Observer, Progress, Stop, attribute};
+use brownout_runner::load::{LoadRun, Observer, Progress, Stop, attribute, server_metrics};
 use brownout_runner::record::{Phase, RequestRecord};
-use brownout_runner::report::{Meta, Mode, Report, write_all};
+use brownout_runner::report::{Meta, Mode, Report, ServerMetrics, write_all};
 use brownout_runner::sla::AbortGuard;
 use brownout_runner::summary::effect::RuleCount;
 use brownout_runner::verdict::cut_short_by_guard;
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -89,6 +90,7 @@ impl Experiment<'_> {
     /// Breaks the server through a proxy while the load measures it; writes all reports and gives the report.
     pub(crate) fn run(&self, watch: &mut dyn Watch, ending: &Ending) -> Result<Report> {
         let load = self.load_spec()?;
+        let before = server_metrics(&self.target);
         let (started, begun) = (now(), Instant::now());
         let journal = self.journal(begun)?;
         let mut config = Config::new(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), self.target.parse()?);
@@ -108,16 +110,17 @@ impl Experiment<'_> {
             .map(|rule| RuleCount { fault: rule.fault, eligible: rule.eligible, chosen: rule.chosen })
             .collect();
         drop(control);
-        self.report(outcome, journal, &counts, Mode::Run, started)
+        self.report(outcome, journal, &counts, self.meta(Mode::Run, started, before))
     }
 
     /// The load and its measurement alone.
     pub(crate) fn load(&self, watch: &mut dyn Watch, ending: &Ending) -> Result<Report> {
         let load = self.load_spec()?;
+        let before = server_metrics(&self.target);
         let (started, begun) = (now(), Instant::now());
         let journal = self.journal(begun)?;
         let outcome = self.measure(load, self.target.clone(), begun, watch, ending, None, &journal);
-        self.report(outcome, journal, &[], Mode::Load, started)
+        self.report(outcome, journal, &[], self.meta(Mode::Load, started, before))
     }
 
     fn load_spec(&self) -> Result<Load> {
@@ -159,24 +162,28 @@ impl Experiment<'_> {
         Ok(brownout_runner::load::run(&run, &mut conductor, &ending.stop)?)
     }
 
+    /// Where the numbers come from; asks the server for its own once more.
+    fn meta(&self, mode: Mode, started: String, before: BTreeMap<String, f64>) -> Meta {
+        let after = server_metrics(&self.target);
+        Meta {
+            mode,
+            target: self.target.clone(),
+            started,
+            brownout_version: env!("CARGO_PKG_VERSION").to_owned(),
+            server: (!after.is_empty()).then_some(ServerMetrics { before, after }),
+        }
+    }
+
     fn report(
         &self,
         outcome: Result<brownout_runner::record::Recording>,
         journal: JournalFile,
         counts: &[RuleCount],
-        mode: Mode,
-        started: String,
+        meta: Meta,
     ) -> Result<Report> {
         let entries = journal.finish()?;
         let mut recording = outcome?;
         attribute(&mut recording.requests, &entries);
-        let meta = Meta {
-            mode,
-            target: self.target.clone(),
-            started,
-            brownout_version: env!("CARGO_PKG_VERSION").to_owned(),
-            server: None,
-        };
         let report = Report::build(self.scenario, self.seed, &recording, &entries, counts, &meta);
         write_all(self.out, &report, &recording, &entries)?;
         Ok(report)

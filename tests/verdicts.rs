@@ -83,6 +83,10 @@ fn a_mild_fault_passes_and_is_proven() {
     }
     let whole = fired.iter().filter(|line| line["askedMs"] == 30.0).count();
     assert!(whole + 3 > fired.len(), "{whole} of {} were asked for 30 ms", fired.len());
+    let report: Value =
+        serde_json::from_slice(&std::fs::read(run.dir.join("report.json")).expect("a report")).expect("JSON");
+    let server = report["meta"]["server"]["after"].as_object().expect("the server's own metrics");
+    assert!(server.keys().any(|name| name.starts_with("vllm:generation_tokens_total")), "{server:?}");
     assert_eq!(journal(&run.dir, "armed").len(), 1);
     assert_eq!(journal(&run.dir, "healed").len(), 1);
 }
