@@ -119,7 +119,9 @@ pub(crate) async fn stream(connection: &mut Connection, tokens: u64) -> Result<S
     Ok(seen)
 }
 
-/// `streams` streams at a time for `time`, begun evenly over one token's time so that they do not march in step.
+/// `streams_at_once` streams at a time, until each has been at it for `time`. Their beginnings are spread over one stream's
+/// length, and over every part of a token's time: real streams do not march in step, and four hundred prompts in one
+/// instant would measure a queue.
 pub(crate) async fn streams(
     to: SocketAddr,
     streams_at_once: usize,
@@ -127,15 +129,18 @@ pub(crate) async fn streams(
     time: Duration,
     itl: Duration,
 ) -> Result<Vec<Seen>> {
+    /// Multiples of the golden ratio, taken modulo 1, fill an interval evenly however many there are.
+    const GOLDEN: f64 = 0.618_033_988_749_894_9;
     let begin = Instant::now();
-    let end = begin + time;
+    let length = itl.mul_f64(tokens as f64);
     let mut tasks = Vec::new();
     for i in 0..streams_at_once {
         tasks.push(tokio::spawn(async move {
-            tokio::time::sleep_until(begin + itl * i as u32 / streams_at_once as u32).await;
+            let begin = begin + length.mul_f64((i as f64 * GOLDEN).fract());
+            tokio::time::sleep_until(begin).await;
             let mut connection = Connection::open(to).await?;
             let mut seen = Vec::new();
-            while Instant::now() < end {
+            while begin.elapsed() < time {
                 seen.push(stream(&mut connection, tokens).await?);
             }
             anyhow::Ok(seen)

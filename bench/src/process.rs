@@ -175,6 +175,16 @@ pub(crate) fn cpu_of(id: u32) -> Result<Duration> {
     Ok(total)
 }
 
+/// CPU time of one process, threads that have ended included: user and system time of /proc/PID/stat, in hundredths of a second.
+pub(crate) fn whole_cpu_of(id: u32) -> Result<Duration> {
+    let stat = fs::read_to_string(format!("/proc/{id}/stat"))?;
+    // The name in brackets may hold blanks; after it, user and system time are the 12th and 13th field (proc(5)).
+    let (_, rest) = stat.rsplit_once(')').context("no name in stat")?;
+    let ticks: Vec<u64> =
+        rest.split_whitespace().skip(11).take(2).map(str::parse).collect::<Result<_, _>>()?;
+    Ok(Duration::from_millis(10 * ticks.iter().sum::<u64>()))
+}
+
 /// The process and its descendants.
 pub(crate) fn tree(id: u32) -> Vec<u32> {
     let mut all = vec![id];

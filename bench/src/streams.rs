@@ -9,7 +9,7 @@ use std::time::Duration;
 
 pub(crate) const STREAMS: usize = 400;
 pub(crate) const ITL: Duration = Duration::from_millis(20);
-const TOKENS: u64 = 150;
+const TOKENS: u64 = 100;
 
 #[derive(Default)]
 struct Figures {
@@ -112,7 +112,8 @@ async fn one(
         .map(|process| Ok::<_, anyhow::Error>((process.cpu()?, process.resident()?)))
         .transpose()?;
     let load = tokio::spawn(client::streams(to, STREAMS, TOKENS, time, ITL));
-    tokio::time::sleep(time / 2).await;
+    // All have begun by now, and none has ended for good.
+    tokio::time::sleep(ITL.mul_f64(TOKENS as f64) + time / 4).await;
     let busy = process.as_ref().map(crate::process::Process::resident).transpose()?;
     let seen = load.await??;
     if let (Some(process), Some((cpu, resident)), Some(busy)) = (&process, idle, busy) {
