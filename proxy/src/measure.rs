@@ -96,7 +96,7 @@ where
                 if inner.is_end_stream() {
                     record.end(inner.origin(), record.outcome());
                 }
-                Ok(Response::from_parts(head, Measured { inner, record }))
+                Ok(Response::from_parts(head, Measured { inner, record, broken: None }))
             }
             Err(failure) => {
                 record.end(Origin::Injected, Outcome::Unanswered);
@@ -251,6 +251,9 @@ impl StreamRecord {
 pub(crate) struct Measured {
     inner: Body,
     record: Record,
+    /// How it broke off. Told a turn later: hyper flushes when a body has nothing for now, and forgets at an error
+    /// what it has not flushed. What came before the break reaches the client so.
+    broken: Option<BodyError>,
 }
 
 impl HttpBody for Measured {
@@ -262,10 +265,13 @@ impl HttpBody for Measured {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let this = &mut *self;
+        if let Some(error) = this.broken.take() {
+            return Poll::Ready(Some(Err(error)));
+        }
         let frame = ready!(Pin::new(&mut this.inner).poll_frame(cx));
         let record = &mut this.record;
-        match &frame {
-            Some(Ok(frame)) => {
+        match frame {
+            Some(Ok(ref frame)) => {
                 if let (Some(stream), Some(bytes)) = (&mut record.stream, frame.data_ref()) {
                     stream.pass(&record.worker, record.api, record.arrived, bytes);
                 }
@@ -273,14 +279,19 @@ impl HttpBody for Measured {
                     record.end(this.inner.origin(), record.outcome());
                 }
             }
-            Some(Err(_)) => record.end(this.inner.origin(), Outcome::Cut),
+            Some(Err(error)) => {
+                record.end(this.inner.origin(), Outcome::Cut);
+                this.broken = Some(error);
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
             None => record.end(this.inner.origin(), record.outcome()),
         }
         Poll::Ready(frame)
     }
 
     fn is_end_stream(&self) -> bool {
-        self.inner.is_end_stream()
+        self.broken.is_none() && self.inner.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {

@@ -169,7 +169,6 @@ pub(crate) struct Shaped {
     released: bool,
     /// The effects were told that the server's stream ended.
     end_told: bool,
-    flushed: bool,
     trailers: Option<HeaderMap>,
 }
 
@@ -187,7 +186,6 @@ impl Shaped {
             over,
             released: false,
             end_told: false,
-            flushed: false,
             trailers: None,
         }
     }
@@ -279,16 +277,11 @@ impl Shaped {
         Poll::Ready(Some(bytes))
     }
 
-    /// Once what was sent before has been flushed, closes the connection under hyper.
-    fn poll_close(&mut self, close: Close, cx: &mut Context<'_>) -> Poll<BodyError> {
+    /// Closes the connection under hyper.
+    fn close(&mut self, close: Close) -> BodyError {
         self.inner = None;
-        if !std::mem::replace(&mut self.flushed, true) {
-            // hyper writes out what it has when a body has nothing more for now.
-            cx.waker().wake_by_ref();
-            return Poll::Pending;
-        }
         self.start.client.close_as(close);
-        Poll::Ready(BodyError::Closed)
+        BodyError::Closed
     }
 }
 
@@ -313,7 +306,7 @@ impl HttpBody for Shaped {
                     this.inner = None;
                     return Poll::Ready(this.trailers.take().map(|trailers| Ok(Frame::trailers(trailers))));
                 }
-                Then::Close(close) => return this.poll_close(close, cx).map(|error| Some(Err(error))),
+                Then::Close(close) => return Poll::Ready(Some(Err(this.close(close)))),
             }
             if let Some((raw, whole)) = this.pieces.next() {
                 this.take(raw, whole);

@@ -18,17 +18,15 @@ use tokio::net::TcpStream;
 pub(crate) fn upgrade(
     worker: &Arc<Worker>,
     mut response: Response<Incoming>,
-    client: Option<OnUpgrade>,
+    client: OnUpgrade,
 ) -> Response<Body> {
     bump(&worker.meter.tunnels, 1);
     let server = hyper::upgrade::on(&mut response);
-    if let Some(client) = client {
-        tokio::spawn(async move {
-            let Ok(server) = server.await else { return };
-            let Ok(client) = client.await else { return };
-            let _ = copy_bidirectional(&mut TokioIo::new(client), &mut TokioIo::new(server)).await;
-        });
-    }
+    tokio::spawn(async move {
+        let Ok(server) = server.await else { return };
+        let Ok(client) = client.await else { return };
+        let _ = copy_bidirectional(&mut TokioIo::new(client), &mut TokioIo::new(server)).await;
+    });
     let (mut head, _) = response.into_parts();
     headers::strip(&mut head.headers, true);
     Response::from_parts(head, Body::full(Bytes::new(), Origin::Organic))

@@ -129,7 +129,9 @@ async fn forward(worker: Arc<Worker>, mut call: Call) -> Result<Response<Body>, 
     } else {
         let (response, lease) = send_h1(&worker, request).await?;
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-            return Ok(tunnel::upgrade(&worker, response, upgrade));
+            // Nobody may switch to what was not asked for (RFC 9110, 7.8): the client would not understand a word.
+            let client = upgrade.ok_or(Failure::Malformed)?;
+            return Ok(tunnel::upgrade(&worker, response, client));
         }
         response.map(|incoming| {
             let mut lease = Some(lease);

@@ -78,6 +78,31 @@ async fn an_answer_that_breaks_off_is_no_clean_end() {
 }
 
 #[tokio::test]
+async fn what_came_before_a_break_reaches_the_client() {
+    let mut cut = STREAM_HEAD.to_vec();
+    for n in 0..3 {
+        cut.extend(chunk(&token(n)));
+    }
+    let server = Server::start(move |_| vec![Do::Send(cut.clone()), Do::Close]).await;
+    let bench = Bench::start(&server.url());
+    // Held back or not: the break waits for the tokens that came before it.
+    for faults in ["- {name: slow, slowTokens: {delay: {constant: 10ms}}}", "[]"] {
+        bench.arm(faults);
+        let answer = bench.client().await.ask(chat(true)).await;
+        assert_eq!((answer.count("word"), answer.end), (3, End::Eof), "{faults}: {}", answer.text());
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_switches_protocols_unasked_is_malformed() {
+    let switch = b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: other\r\n\r\nhi";
+    let server = Server::saying(*switch).await;
+    let bench = Bench::start(&server.url());
+    assert_eq!(bench.client().await.ask(chat(true)).await.status(), 502);
+    assert_eq!(failures(&bench, "malformed"), 1);
+}
+
+#[tokio::test]
 async fn a_kept_connection_that_died_costs_no_request() {
     // The server answers once on each connection and closes it without saying so.
     let server = Server::start(|_| vec![Do::Send(chat_json().into_bytes()), Do::Close]).await;

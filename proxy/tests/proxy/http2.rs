@@ -1,6 +1,6 @@
 //! HTTP/2 with prior knowledge from clients, and to the server where gRPC or the configuration asks for it.
 
-use crate::support::{Bench, Server, chat_json, chat_stream};
+use crate::support::{Bench, Do, Server, chat_json, chat_stream};
 use brownout_proxy::{Origin, Outcome};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Request, Response, Version};
@@ -83,6 +83,26 @@ async fn faults_act_on_http2_and_leave_other_streams_alone() {
     let whole = sender.send_request(chat(bench.addr)).await.expect("an answer");
     assert_eq!(text(whole).await.expect("a whole one").matches("word").count(), 8);
     assert_eq!(bench.control.snapshot().finished(Origin::Injected, Outcome::Unanswered), 1);
+}
+
+#[tokio::test]
+async fn what_came_before_a_break_reaches_http2_clients() {
+    let whole = chat_stream(3);
+    let server = Server::start(move |_| vec![Do::Send(whole[..whole.len() - 1].to_vec()), Do::Close]).await;
+    let bench = Bench::start(&server.url());
+    let mut answer = connect(bench.addr)
+        .await
+        .send_request(chat(bench.addr))
+        .await
+        .expect("headers come before the break");
+    let mut body = String::new();
+    let error = loop {
+        match answer.body_mut().frame().await.expect("it does not end orderly") {
+            Ok(frame) => body.push_str(&String::from_utf8_lossy(frame.data_ref().expect("data"))),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(body.matches("word").count(), 3, "{error}: {body}");
 }
 
 /// A server that speaks HTTP/2 only, and answers as gRPC does: with trailers.
