@@ -142,7 +142,7 @@ pub struct RequestRecord {
     /// HTTP status, where there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// Names of the faults that fired on it: by the answer's mark, completed from the journal.
+    /// Names of the faults that acted on it: by the answer's mark, settled by the journal where there is one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<String>,
     /// Send to answer headers.

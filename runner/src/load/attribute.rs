@@ -2,19 +2,33 @@
 
 use crate::record::RequestRecord;
 use brownout_injector::journal::{Entry, What};
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
-/// Adds the faults that the journal saw on each request, by the request's number, to those that the answer named. A
-/// fault that fired after the headers were out is only in the journal.
+/// Settles which faults acted on each request. The mark on an answer names what acts or will see the answer, before
+/// its body is known; whether a fault of this run then did anything, only the journal knows: a mark of one that never
+/// acted goes, and one that acted after the headers were out comes. Marks of faults that others armed stay.
 pub fn attribute(requests: &mut [RequestRecord], journal: &[Entry]) {
-    let places: BTreeMap<u64, usize> =
-        requests.iter().enumerate().map(|(place, request)| (request.number, place)).collect();
-    for entry in journal {
-        let What::Fired(fired) = &entry.what else { continue };
-        let Some(place) = fired.request.and_then(|number| places.get(&number)) else { continue };
-        let faults = &mut requests[*place].faults;
-        if !faults.contains(&fired.fault) {
-            faults.push(fired.fault.clone());
+    let ours: BTreeSet<&str> = journal
+        .iter()
+        .filter_map(|entry| match &entry.what {
+            What::Armed { fault, .. } => Some(fault.as_str()),
+            _ => None,
+        })
+        .collect();
+    let fired: BTreeSet<(u64, &str)> = journal
+        .iter()
+        .filter_map(|entry| match &entry.what {
+            What::Fired(fired) if fired.touched > 0 => Some((fired.request?, fired.fault.as_str())),
+            _ => None,
+        })
+        .collect();
+    for request in requests {
+        let number = request.number;
+        request.faults.retain(|fault| !ours.contains(fault.as_str()) || fired.contains(&(number, fault)));
+        for (_, fault) in fired.range((number, "")..(number + 1, "")) {
+            if !request.faults.iter().any(|known| known == fault) {
+                request.faults.push((*fault).to_owned());
+            }
         }
     }
 }
@@ -41,22 +55,39 @@ mod tests {
         Entry { at: 0.0, what: What::Fired(fired) }
     }
 
+    fn armed(fault: &str) -> Entry {
+        let what = What::Armed { fault: fault.to_owned(), kind: "stall".to_owned(), ends_in: 1.0 };
+        Entry { at: 0.0, what }
+    }
+
     #[test]
-    fn faults_are_added_by_number_and_once() {
-        let request = |number| Job::unsent(number, Phase::Fault, 0.0, 0.0, Outcome::Ok, "");
-        let mut requests = [request(5), request(9)];
-        requests[0].faults.push("marked".to_owned());
-        let other = Entry { at: 0.0, what: What::Healed { reason: "ended".to_owned() } };
+    fn the_journal_settles_what_acted_on_which_request() {
+        let request = |number, faults: &[&str]| {
+            let mut request = Job::unsent(number, Phase::Fault, 0.0, 0.0, Outcome::Ok, "");
+            request.faults = faults.iter().map(|fault| (*fault).to_owned()).collect();
+            request
+        };
+        let mut requests = [request(5, &["marked", "idle", "of others"]), request(9, &["idle"])];
         let journal = [
+            armed("marked"),
+            armed("idle"),
+            armed("late"),
             fired("marked", Some(5)),
             fired("late", Some(5)),
             fired("late", Some(5)),
             fired("stranger", Some(7)),
             fired("unnumbered", None),
-            other,
         ];
         attribute(&mut requests, &journal);
-        assert_eq!(requests[0].faults, ["marked", "late"]);
-        assert!(requests[1].faults.is_empty());
+        assert_eq!(requests[0].faults, ["marked", "of others", "late"]);
+        assert!(requests[1].faults.is_empty(), "it was marked, and nothing acted on it");
+    }
+
+    #[test]
+    fn without_a_journal_the_marks_are_all_there_is() {
+        let mut requests = [Job::unsent(1, Phase::Fault, 0.0, 0.0, Outcome::Ok, "")];
+        requests[0].faults.push("marked".to_owned());
+        attribute(&mut requests, &[]);
+        assert_eq!(requests[0].faults, ["marked"]);
     }
 }
