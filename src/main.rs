@@ -8,6 +8,7 @@ mod commands;
 mod exit;
 mod experiment;
 mod journal;
+mod limits;
 mod outdir;
 mod signals;
 mod source;
@@ -18,6 +19,7 @@ use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    limits::raise_sockets();
     match cli::run(cli::Cli::parse()) {
         Ok(code) => code,
         Err(error) => {

@@ -33,7 +33,12 @@ pub(crate) struct Server {
 impl Server {
     /// Starts `brownout ARGS` and waits until it says where it listens.
     pub(crate) fn start<S: AsRef<std::ffi::OsStr>>(args: impl IntoIterator<Item = S>) -> Self {
-        let mut child = brownout(args).stdout(Stdio::piped()).spawn().expect("the binary starts");
+        Self::spawn(brownout(args))
+    }
+
+    /// Starts `command`, which is to become such a server.
+    pub(crate) fn spawn(mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("the binary starts");
         let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
         let url = after(&mut lines, "listening on ");
         Self { child, lines, url }

@@ -72,15 +72,6 @@ impl Timer {
     }
 }
 
-/// Lets the process have as many sockets as its hard limit allows; the usual soft limit of 1024 is one stream each.
-pub(super) fn raise_socket_limit() {
-    use rustix::process::{Resource, getrlimit, setrlimit};
-    let mut limit = getrlimit(Resource::Nofile);
-    limit.current = limit.maximum;
-    // Refused, the load runs all the same, and a connection that gets no socket is recorded as the client's failure.
-    let _ = setrlimit(Resource::Nofile, limit);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,7 +7,7 @@ use super::progress::{Board, Progress};
 use super::prompts::Prompts;
 use super::schedule::Arrivals;
 use super::worker::{Command, News, Pace, Work};
-use super::{LoadError, Target, clock};
+use super::{LoadError, Target};
 use crate::record::{ClientHealth, Phase, Recording, RequestRecord};
 use brownout_injector::scenario::{Arrival, Load};
 use brownout_injector::wire::Api;
@@ -117,7 +117,6 @@ const CONNECT: Duration = Duration::from_secs(10);
 /// Whatever keeps a run from beginning: see [`LoadError`]. A server that is down or broken is no error, but what is
 /// measured; only its model must be had where none is named.
 pub fn run(config: &LoadRun, observer: &mut dyn Observer, stop: &Stop) -> Result<Recording, LoadError> {
-    clock::raise_socket_limit();
     let (news_in, news) = channel();
     let work = prepare(config, news_in)?;
     let mut threads = Vec::new();
