@@ -16,16 +16,17 @@ pub(crate) struct Cli {
 }
 
 const EXIT_CODES: &str = "\
-Exit codes of run, load and demo:
+Exit codes of run and load:
   0  pass: the SLA held while the faults really fired
   1  the SLA was broken
   2  could not run, or invalid input
   3  inconclusive: a fault never fired, too few samples, a saturated client, or cut short
-  4  aborted by a guard";
+  4  aborted by a guard
+All other commands: 0 done, 2 could not; a demo that was interrupted ends with 3.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Watch a stand-in server brown out and recover: the shipped stories, one after the other.
+    /// Watch a stand-in server brown out and recover: five of the shipped stories, one after the other.
     Demo(DemoArgs),
     /// Run a scenario against a real server: warm-up, baseline, fault, recovery, verdict.
     Run(RunArgs),
@@ -43,7 +44,7 @@ enum Command {
     },
     /// What a fault kind does, and what a run with it certifies.
     Explain {
-        /// The kind, such as `slowTokens`; all of them in a table where left out.
+        /// The kind, such as `slowTokens`; a list of them all where left out.
         kind: Option<String>,
     },
     /// Print the JSON Schema of scenario files.
@@ -85,10 +86,10 @@ pub(crate) struct DemoArgs {
 pub(crate) struct RunArgs {
     /// The scenario file.
     pub(crate) file: PathBuf,
-    /// Base URL of the server, instead of the scenario's `target.url`.
+    /// Base URL of the server, with no `/v1` at its end, instead of the scenario's `target.url`.
     #[arg(long)]
     pub(crate) target: Option<String>,
-    /// Folder for the reports; `brownout-out/NAME` where left out.
+    /// Folder for the reports; where left out `brownout-out/NAME`, with a number behind it if that is taken.
     #[arg(long)]
     pub(crate) out: Option<PathBuf>,
     /// Seed of decisions and load, instead of the scenario's.
@@ -102,13 +103,13 @@ pub(crate) struct ProxyArgs {
     /// Address to listen on.
     #[arg(long, default_value = "127.0.0.1:8080")]
     pub(crate) listen: SocketAddr,
-    /// Base URL of the server behind.
+    /// Base URL of the server behind, with no `/v1` at its end.
     #[arg(long)]
     pub(crate) upstream: String,
     /// The scenario whose faults are live; read again on SIGHUP.
     #[arg(long)]
     pub(crate) scenario: Option<PathBuf>,
-    /// Address for metrics, readiness, the plan, and healing.
+    /// Address for `GET /metrics`, `/ready`, `/live` and `/plan`, and `POST /heal`; none where left out.
     #[arg(long)]
     pub(crate) admin: Option<SocketAddr>,
     /// Seed of decisions, instead of the scenario's.
