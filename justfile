@@ -13,7 +13,7 @@ test *ARGS:
 
 # The tests on real input: llama-server with Gemma 3, the official OpenAI client
 real *ARGS:
-    eval "$(tests/real/prepare llama gemma openai)" && cargo test --release --test real -- {{ARGS}}
+    eval "$(tests/real/prepare llama gemma openai)" && cargo test --release --test real -- --test-threads=1 {{ARGS}}
 
 # All that CI checks
 ci:

@@ -100,7 +100,7 @@ fn slow_tokens_slow_the_client_and_not_the_server() {
     let server_fault = median("server ms a token, fault", 5, seen.timings(seen.run.faulted(), per_token));
     assert!(client_fault >= 0.150, "every token was to be held for 150 ms");
     assert!(client_fault < 0.200, "held for much longer than asked");
-    assert!(server_fault < 0.5 * 1e3 * client_fault, "the server itself was slow");
+    assert!(server_fault < 0.8 * 1e3 * client_fault, "the server itself was slow");
     assert!(server_fault < 3.0 * server_baseline, "the fault reached the server");
     assert!(
         (client_baseline * 1e3 - server_baseline).abs() < 0.4 * server_baseline,

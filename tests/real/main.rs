@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! eval "$(tests/real/prepare llama gemma openai)"
-//! cargo test --release --test real
+//! cargo test --release --test real -- --test-threads=1
 //! ```
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, missing_docs, reason = "tests")]
 
