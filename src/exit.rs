@@ -1,7 +1,9 @@
-//! Exit codes are API: scripts and pipelines branch on them. Verdicts have their own in `brownout_runner`.
+//! How the program speaks and ends. Exit codes are API: scripts and pipelines branch on them; those of verdicts are in
+//! `brownout_runner`.
 
 use brownout_injector::load::Diagnostics;
-use std::io::IsTerminal;
+use std::fmt::Display;
+use std::io::{IsTerminal, Write};
 
 /// Could not run, or invalid input.
 pub(crate) const INVALID: u8 = 2;
@@ -13,12 +15,23 @@ pub(crate) fn complain(error: &anyhow::Error) {
     if let Some(diagnostics) = diagnostics {
         eprintln!("{}", diagnostics.render(std::io::stderr().is_terminal()));
     }
-    let told = diagnostics.map(ToString::to_string);
-    let mut causes = error.chain().map(ToString::to_string).filter(|cause| told.as_ref() != Some(cause));
-    if let Some(first) = causes.next() {
-        eprintln!("error: {first}");
+    // Many errors end with their own cause: each is said once.
+    let mut said = diagnostics.map(ToString::to_string).unwrap_or_default();
+    for (depth, cause) in error.chain().map(ToString::to_string).enumerate() {
+        if !said.contains(&cause) {
+            eprintln!("{} {cause}", if depth == 0 { "error:" } else { "  because:" });
+        }
+        said.push_str(&cause);
     }
-    for cause in causes {
-        eprintln!("  because: {cause}");
-    }
+}
+
+/// Prints a line on standard output. Whoever has stopped reading (`| head`) wants no more, and that is no failure.
+pub(crate) fn say(line: impl Display) {
+    let mut out = std::io::stdout().lock();
+    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+}
+
+/// Tells whoever watches something in passing, on standard error.
+pub(crate) fn note(line: impl Display) {
+    let _ = writeln!(std::io::stderr().lock(), "{line}");
 }

@@ -2,11 +2,11 @@
 
 use anyhow::{Context, Result};
 use brownout_injector::journal::{Entry, What};
-use brownout_proxy::Journal;
+use brownout_proxy::{Journal, JournalSink};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -19,6 +19,7 @@ const FLUSH_EVERY: Duration = Duration::from_millis(200);
 /// A journal that is being written.
 pub(crate) struct JournalFile {
     journal: Journal,
+    lines: SyncSender<Entry>,
     writer: JoinHandle<std::io::Result<Vec<Entry>>>,
 }
 
@@ -31,10 +32,10 @@ impl JournalFile {
             .name("journal".to_owned())
             .spawn(move || write(BufWriter::new(file), &receiver))
             .context("cannot start the journal's thread")?;
-        let journal = Journal::new(begun, Box::new(sender));
+        let journal = Journal::new(begun, Box::new(sender.clone()));
         let time = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
         journal.write(What::Begin { scenario: scenario.to_owned(), seed, time });
-        Ok(Self { journal, writer })
+        Ok(Self { journal, lines: sender, writer })
     }
 
     /// The end to write to.
@@ -42,10 +43,15 @@ impl JournalFile {
         self.journal.clone()
     }
 
+    /// Where lines of another journal can go as well.
+    pub(crate) fn lines(&self) -> SyncSender<Entry> {
+        self.lines.clone()
+    }
+
     /// Waits until all is on disk, and gives the lines. Every other clone of the journal must be gone by then.
     pub(crate) fn finish(self) -> Result<Vec<Entry>> {
         let lost = self.journal.lost();
-        drop(self.journal);
+        drop((self.journal, self.lines));
         let entries = self.writer.join().map_err(|_| anyhow::anyhow!("the journal's thread died"))?;
         anyhow::ensure!(
             lost == 0,
@@ -70,5 +76,31 @@ fn write(mut file: BufWriter<File>, lines: &Receiver<Entry>) -> std::io::Result<
                 return Ok(kept);
             }
         }
+    }
+}
+
+/// Tells an operator on standard error when faults are armed and when they end, and hands every line on.
+pub(crate) struct Console {
+    file: Option<SyncSender<Entry>>,
+}
+
+impl Console {
+    /// A console that hands its lines on to `file`.
+    pub(crate) const fn new(file: Option<SyncSender<Entry>>) -> Self {
+        Self { file }
+    }
+}
+
+impl JournalSink for Console {
+    fn offer(&self, entry: Entry) -> bool {
+        match &entry.what {
+            What::Armed { fault, kind, ends_in } => {
+                let ends_in = humantime::format_duration(Duration::from_secs_f64(ends_in.max(0.0).round()));
+                crate::exit::note(format!("armed {fault} ({kind}), for {ends_in}"));
+            }
+            What::Healed { reason } => crate::exit::note(format!("healed: {reason}")),
+            _ => {}
+        }
+        self.file.as_ref().is_none_or(|file| file.offer(entry))
     }
 }

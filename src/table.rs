@@ -44,7 +44,9 @@ fn degraded(report: &Report) -> (String, String) {
     }
     // A line may speak of a number that is too rare for an interval, such as a maximum.
     if let Some(line) = report.sla.iter().find(broken) {
-        return (line.line.clone(), line_cells(line).0);
+        let metric = line.line.split(['<', '>']).next().unwrap_or(&line.line).trim();
+        let (measured, bounds) = line_cells(line);
+        return (metric.to_owned(), format!("{measured} ({bounds})"));
     }
     match worse().max_by(most) {
         Some(change) => (change.metric.clone(), by_how_much(change)),

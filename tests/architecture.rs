@@ -7,7 +7,17 @@ use std::process::Command;
 /// The packages that `package` is built with, itself left out.
 fn tree(package: &str) -> BTreeSet<String> {
     let output = Command::new(env!("CARGO"))
-        .args(["tree", "--offline", "--locked", "--edges", "normal,build", "--prefix", "none", "--format", "{p}"])
+        .args([
+            "tree",
+            "--offline",
+            "--locked",
+            "--edges",
+            "normal,build",
+            "--prefix",
+            "none",
+            "--format",
+            "{p}",
+        ])
         .args(["--package", package])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
@@ -20,8 +30,10 @@ fn tree(package: &str) -> BTreeSet<String> {
 
 #[test]
 fn the_parts_use_the_injector_and_not_each_other() {
-    for part in ["brownout-webhook", "brownout-proxy", "brownout-preload", "brownout-runner", "brownout-sim"] {
-        let others: Vec<String> = tree(part).into_iter().filter(|name| name.starts_with("brownout-")).collect();
+    for part in ["brownout-webhook", "brownout-proxy", "brownout-preload", "brownout-runner", "brownout-sim"]
+    {
+        let others: Vec<String> =
+            tree(part).into_iter().filter(|name| name.starts_with("brownout-")).collect();
         assert!(others.iter().all(|name| name == "brownout-injector"), "{part} uses {others:?}");
     }
 }

@@ -50,3 +50,35 @@ fn every_kind_is_explained() {
         assert!(one.status.success() && example, "{text}");
     }
 }
+
+#[test]
+fn a_server_that_cannot_be_had_is_named_and_nothing_is_written() {
+    let dir = folder("no-server");
+    let load =
+        "phases: {fault: 1s}\nload:\n  arrival: {constant: {rate: 1}}\n  prompt: {tokens: {constant: 8}}\n";
+    let file = scenario(&dir, load);
+    // Nothing listens on the discard port.
+    for target in ["http://127.0.0.1:9", "http://127.0.0.1:9/v1"] {
+        let output = output(brownout(["run"]).arg(&file).args(["--target", target]).current_dir(&dir));
+        let said = said(&output);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(target), "{said}");
+        assert_eq!(said.contains("leave `/v1` out"), target.ends_with("/v1"), "{said}");
+        assert!(!dir.join("brownout-out").exists(), "a folder was made for nothing");
+    }
+}
+
+#[test]
+fn whoever_stops_reading_makes_no_noise() {
+    use std::process::Stdio;
+    for args in
+        [&["explain"][..], &["explain", "latency"], &["schema"], &["schema", "--reference"], &["--help"]]
+    {
+        let mut child =
+            brownout(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts");
+        drop(child.stdout.take());
+        let output = child.wait_with_output().expect("it ends");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!said.contains("panicked"), "{args:?}: {said}");
+    }
+}

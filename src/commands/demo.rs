@@ -1,6 +1,7 @@
 //! `brownout demo`: the shipped stories against the stand-in server, one after the other.
 
 use crate::cli::DemoArgs;
+use crate::exit::say;
 use crate::experiment::{Ending, Experiment};
 use crate::view::View;
 use crate::{outdir, signals, table};
@@ -42,13 +43,16 @@ const QUICK: Phases = Phases {
 
 /// Tells the stories and prints one table. A story whose SLA is broken is what a demo is for: it ends well unless a
 /// story could not be told.
-#[allow(clippy::print_stdout, reason = "the table is what this command prints")]
 pub(crate) fn run(args: &DemoArgs) -> Result<ExitCode> {
     let ending = Ending::default();
     let interrupt = ending.clone();
     signals::on_interrupt(move || interrupt.end("interrupted"))?;
     let phases = if args.quick { QUICK } else { USUAL };
-    println!("{} stories against the stand-in server; reports go to {}", STORIES.len(), args.out.display());
+    say(format!(
+        "{} stories against the stand-in server; reports go to {}",
+        STORIES.len(),
+        args.out.display()
+    ));
     let mut reports = Vec::new();
     for (file, text) in STORIES {
         if ending.reason().is_some() {
@@ -59,8 +63,9 @@ pub(crate) fn run(args: &DemoArgs) -> Result<ExitCode> {
         let out = outdir::prepare(Some(&args.out.join(&scenario.metadata.name)), "")?;
         reports.push(tell(&scenario, &out, &ending).with_context(|| format!("the story of {file}"))?);
     }
-    println!("{}", table::stories(&reports));
-    println!("reports: {}", args.out.join("*/report.html").display());
+    say(table::stories(&reports));
+    say(format!("\nreports: {}", args.out.join("*/report.html").display()));
+    say("A broken SLA is what each of these stories is for: the demo ends with exit code 0.");
     Ok(match ending.reason() {
         Some(_) => ExitCode::from(3),
         None => ExitCode::SUCCESS,

@@ -1,10 +1,12 @@
 //! `brownout run`: a scenario against a real server, to a verdict.
 
 use crate::cli::RunArgs;
+use crate::exit::say;
 use crate::experiment::{Ending, Experiment};
 use crate::view::View;
 use crate::{outdir, signals, source, table};
 use anyhow::{Context, Result};
+use brownout_runner::load::first_model;
 use brownout_runner::report::Report;
 use std::path::Path;
 use std::process::ExitCode;
@@ -15,15 +17,20 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode> {
 }
 
 /// Reads what the arguments name, does `what`, and says how it came out.
-#[allow(clippy::print_stdout, reason = "the verdict is what this command prints")]
 pub(crate) fn with_experiment(
     args: &RunArgs,
     what: impl FnOnce(&Experiment<'_>, &mut dyn crate::experiment::Watch, &Ending) -> Result<Report>,
 ) -> Result<ExitCode> {
-    let scenario = source::read(&args.file)?;
+    let mut scenario = source::read(&args.file)?;
     let target = args.target.clone().or_else(|| scenario.spec.target.url.clone()).with_context(|| {
         format!("{} names no server: add `target: {{url: ...}}` or give --target URL", args.file.display())
     })?;
+    // Asked of the server itself, and before anything is written: a wrong address is not worth a folder.
+    if let Some(load) = &mut scenario.spec.load
+        && load.model.is_none()
+    {
+        load.model = Some(first_model(&target, load)?);
+    }
     let out = outdir::prepare(args.out.as_deref(), &scenario.metadata.name)?;
     let ending = Ending::default();
     let interrupt = ending.clone();
@@ -38,7 +45,7 @@ pub(crate) fn with_experiment(
     let mut view = View::new(&scenario.metadata.name);
     let report = what(&experiment, &mut view, &ending)?;
     drop(view);
-    println!("{}", table::summary(&report));
-    println!("reports: {}", out.join("report.html").display());
+    say(table::summary(&report));
+    say(format!("reports: {}", out.join("report.html").display()));
     Ok(report.verdict.exit_code.into())
 }

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct InbandError {
     /// The token in whose place it comes; the first token has number 1.
+    #[schemars(range(min = 1))]
     pub at_token: u32,
     /// The status that the error speaks of.
     #[serde(default = "InbandError::default_status")]

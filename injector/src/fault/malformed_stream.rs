@@ -17,6 +17,7 @@ pub struct MalformedStream {
     /// How.
     pub how: Malformation,
     /// The token at which it breaks; the first token has number 1.
+    #[schemars(range(min = 1))]
     pub at_token: u32,
     /// Size of an oversized event in bytes; 1 MiB where left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Stall {
     /// The token before which it stands still; the first token has number 1.
+    #[schemars(range(min = 1))]
     pub at_token: u32,
     /// How long it stands still.
     pub r#for: TimeSpan,

@@ -49,7 +49,7 @@ pub enum Kind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Metadata {
-    /// Lower-case letters, digits and dashes.
+    /// Lower-case letters, digits, dashes and dots.
     #[schemars(regex(pattern = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"), length(max = 253))]
     pub name: String,
     /// The namespace, in a cluster.
@@ -87,7 +87,7 @@ pub struct Spec {
     /// The faults. Overlapping ones apply in this order.
     #[serde(default)]
     pub faults: Vec<FaultEntry>,
-    /// The load that measures. Without it the proxy's own measurement of real traffic is judged.
+    /// The load that measures: `brownout run` and `brownout load` need one, `brownout proxy` does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<Load>,
     /// What must hold: one line each, such as `ttft p99 < 800ms`.

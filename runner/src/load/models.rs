@@ -1,19 +1,39 @@
 //! Which model the server has.
 
+use super::body::Requests;
 use super::get::get;
 use super::{LoadError, Target};
+use brownout_injector::scenario::Load;
 use http::HeaderMap;
 use serde_json::Value;
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// The first model of the server at `url`, asked with the headers of `load`.
+///
+/// # Errors
+/// No URL, a server that does not answer in 10 s, or not with a list of models.
+pub fn first_model(url: &str, load: &Load) -> Result<String, LoadError> {
+    let target = Target::parse(url)?;
+    let probe = Requests::new(load, &target, None, &|name| std::env::var(name).ok())?;
+    ask(&target, probe.headers())
+}
+
 /// The first model of `/v1/models`.
 ///
 /// # Errors
 /// A server that does not answer in 10 s, or not with a list of models.
-pub(super) fn first_model(target: &Target, headers: &HeaderMap) -> Result<String, LoadError> {
-    let failed = |why: String| LoadError::Model { url: target.url().to_owned(), why };
+pub(super) fn ask(target: &Target, headers: &HeaderMap) -> Result<String, LoadError> {
+    let failed = |why: String| {
+        // The commonest slip: client libraries want `/v1` in their base URL.
+        let hint = if target.url().trim_end_matches('/').ends_with("/v1") {
+            " (leave `/v1` out of the target)"
+        } else {
+            ""
+        };
+        LoadError::Model { url: target.url().to_owned(), why: why + hint }
+    };
     let body = get(target, "/v1/models", headers, 1 << 20, PATIENCE).map_err(failed)?;
     let list: Value = serde_json::from_slice(&body)
         .map_err(|error| failed(format!("/v1/models answers no JSON: {error}")))?;

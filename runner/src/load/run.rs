@@ -2,7 +2,7 @@
 
 use super::attempt::Learned;
 use super::body::Requests;
-use super::models::first_model;
+use super::models;
 use super::progress::{Board, Progress};
 use super::prompts::Prompts;
 use super::schedule::Arrivals;
@@ -176,7 +176,7 @@ fn prepare(config: &LoadRun, news: std::sync::mpsc::Sender<News>) -> Result<Work
         }
         (None, _) => {
             let probe = Requests::new(load, &target, None, &env)?;
-            Some(first_model(&target, probe.headers())?)
+            Some(models::ask(&target, probe.headers())?)
         }
     };
     let requests = Requests::new(load, &target, model, &env)?;
