@@ -1,9 +1,10 @@
 //! The body of an answer, unboxed: straight from the server where nothing is done to it.
 
 use crate::case::Case;
+use crate::direct::Direct;
 use crate::meter::Origin;
+use crate::pool::Lease;
 use crate::shape::Shaped;
-use crate::upstream::Lease;
 use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::body::Incoming;
@@ -23,6 +24,7 @@ pub(crate) struct Body {
 enum Kind {
     Full(Bytes),
     Upstream { incoming: Incoming, lease: Option<Lease> },
+    Direct(Box<Direct>),
     Shaped(Box<Shaped>),
 }
 
@@ -32,6 +34,9 @@ pub(crate) enum BodyError {
     /// The server broke off, or lied about the length.
     #[error("the server broke off: {0}")]
     Upstream(#[from] hyper::Error),
+    /// The server broke off in an event stream, or broke its framing.
+    #[error("the server broke off")]
+    BrokenOff,
     /// A fault closes the connection here.
     #[error("closed by a fault")]
     Closed,
@@ -46,6 +51,10 @@ impl Body {
 
     pub(crate) const fn upstream(incoming: Incoming, lease: Option<Lease>) -> Self {
         Self { kind: Kind::Upstream { incoming, lease }, origin: Origin::Organic, _case: None }
+    }
+
+    pub(crate) const fn direct(direct: Box<Direct>) -> Self {
+        Self { kind: Kind::Direct(direct), origin: Origin::Organic, _case: None }
     }
 
     pub(crate) const fn shaped(shaped: Box<Shaped>) -> Self {
@@ -90,6 +99,7 @@ impl HttpBody for Body {
                 }
                 polled.map(|frame| frame.map(|frame| frame.map_err(BodyError::Upstream)))
             }
+            Kind::Direct(direct) => Pin::new(&mut **direct).poll_frame(cx),
             Kind::Shaped(shaped) => Pin::new(&mut **shaped).poll_frame(cx),
         }
     }
@@ -98,6 +108,7 @@ impl HttpBody for Body {
         match &self.kind {
             Kind::Full(bytes) => bytes.is_empty(),
             Kind::Upstream { incoming, .. } => incoming.is_end_stream(),
+            Kind::Direct(direct) => direct.is_end_stream(),
             Kind::Shaped(shaped) => shaped.is_end_stream(),
         }
     }
@@ -106,6 +117,7 @@ impl HttpBody for Body {
         match &self.kind {
             Kind::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Kind::Upstream { incoming, .. } => incoming.size_hint(),
+            Kind::Direct(direct) => direct.size_hint(),
             Kind::Shaped(shaped) => shaped.size_hint(),
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::case::Case;
 use crate::client::Client;
+use crate::link::Link;
 use brownout_injector::wire::Api;
 use bytes::{Bytes, BytesMut};
 use http::request::Parts;
@@ -128,5 +129,60 @@ impl Body for RequestBody {
                 hint
             }
         }
+    }
+}
+
+/// A request's body on its way to the server; it tells the connection when it has been given out whole.
+#[derive(Debug)]
+pub(crate) struct Sending {
+    body: RequestBody,
+    link: Option<Arc<Link>>,
+}
+
+impl Sending {
+    pub(crate) const fn new(body: RequestBody) -> Self {
+        Self { body, link: None }
+    }
+
+    /// It goes out on this connection.
+    pub(crate) fn begin(&mut self, link: &Arc<Link>) {
+        link.begin();
+        self.link = Some(link.clone());
+        self.tell();
+    }
+
+    fn tell(&self) {
+        if let Some(link) = self.link.as_ref().filter(|_| self.body.is_spent()) {
+            link.sent();
+        }
+    }
+}
+
+impl Body for Sending {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        match &frame {
+            Some(_) => self.tell(),
+            None => {
+                if let Some(link) = &self.link {
+                    link.sent();
+                }
+            }
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_spent()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }

@@ -1,24 +1,26 @@
 //! The bottom of the stack: the request goes to the server, over a connection that is kept where one is free.
 
 use crate::body::Body;
-use crate::call::{Call, RequestBody};
+use crate::call::{Call, RequestBody, Sending};
 use crate::failure::Failure;
 use crate::headers;
+use crate::link::{Drive, ServerIo};
 use crate::meter::bump;
+use crate::pool::{Driven, Kept, Lease};
 use crate::tunnel;
 use crate::worker::Worker;
 use http::header::{CONTENT_TYPE, HOST, HeaderValue};
 use http::uri::{PathAndQuery, Uri};
 use http::{Method, Request, Response, StatusCode, Version};
+use http_body::Body as _;
 use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 use tower_service::Service;
 
@@ -52,68 +54,6 @@ impl Service<Call> for Upstream {
     }
 }
 
-/// The connections to the server that a worker keeps.
-#[derive(Debug, Default)]
-pub(crate) struct Pool {
-    idle: Mutex<Vec<Idle>>,
-    h2: Mutex<Option<http2::SendRequest<RequestBody>>>,
-}
-
-#[derive(Debug)]
-struct Idle {
-    sender: http1::SendRequest<RequestBody>,
-    since: Instant,
-}
-
-impl Pool {
-    /// The connection used last, as it is the least likely to be closed by now.
-    fn take(&self) -> Option<http1::SendRequest<RequestBody>> {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut at = idle.len();
-        while at > 0 {
-            at -= 1;
-            if idle[at].sender.is_closed() {
-                idle.remove(at);
-            } else if idle[at].sender.is_ready() {
-                return Some(idle.remove(at).sender);
-            }
-        }
-        None
-    }
-
-    fn put(&self, sender: http1::SendRequest<RequestBody>, most: usize) {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        if idle.len() < most && !sender.is_closed() {
-            idle.push(Idle { sender, since: Instant::now() });
-        }
-    }
-
-    /// Lets go of connections that were idle for longer than `longest`.
-    pub(crate) fn prune(&self, longest: Duration) {
-        let now = Instant::now();
-        self.idle
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .retain(|idle| !idle.sender.is_closed() && now - idle.since < longest);
-    }
-}
-
-/// A connection to the server that a request is using.
-#[derive(Debug)]
-pub(crate) struct Lease {
-    sender: http1::SendRequest<RequestBody>,
-    worker: Arc<Worker>,
-}
-
-impl Lease {
-    /// The answer was read whole. Not called, the connection is closed: so a client that leaves cancels its request.
-    pub(crate) fn give_back(lease: &mut Option<Self>) {
-        if let Some(Self { sender, worker }) = lease.take() {
-            worker.pool.put(sender, worker.limits().idle_upstream);
-        }
-    }
-}
-
 async fn forward(worker: Arc<Worker>, mut call: Call) -> Result<Response<Body>, Failure> {
     let upgrade = call.head.extensions.remove::<OnUpgrade>();
     let inbound_h2 = call.client.h2();
@@ -123,23 +63,28 @@ async fn forward(worker: Arc<Worker>, mut call: Call) -> Result<Response<Body>, 
     };
     let h2 = worker.upstream_h2() || (inbound_h2 && grpc());
     prepare(&worker, &mut call, upgrade.is_some() && !h2, h2);
-    let request = Request::from_parts(call.head, call.body);
+    let request = Request::from_parts(call.head, Sending::new(call.body));
     let response = if h2 {
         send_h2(&worker, request).await?.map(|incoming| Body::upstream(incoming, None))
     } else {
+        if let Some(client) = upgrade {
+            return upgraded(&worker, request, client).await;
+        }
         let (response, lease) = send_h1(&worker, request).await?;
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             // Nobody may switch to what was not asked for (RFC 9110, 7.8): the client would not understand a word.
-            let client = upgrade.ok_or(Failure::Malformed)?;
-            return Ok(tunnel::upgrade(&worker, response, client));
+            return Err(Failure::Malformed);
         }
-        response.map(|incoming| {
-            let mut lease = Some(lease);
-            if http_body::Body::is_end_stream(&incoming) {
-                Lease::give_back(&mut lease);
-            }
-            Body::upstream(incoming, lease)
-        })
+        match lease.take_over(&response).await {
+            Ok(direct) => response.map(|_| Body::direct(Box::new(direct))),
+            Err(lease) => response.map(|incoming| {
+                let mut lease = Some(lease);
+                if incoming.is_end_stream() {
+                    Lease::give_back(&mut lease);
+                }
+                Body::upstream(incoming, lease)
+            }),
+        }
     };
     Ok(finish(response))
 }
@@ -198,16 +143,39 @@ fn finish(mut response: Response<Body>) -> Response<Body> {
     response
 }
 
+/// A request to speak another protocol, on a connection of its own.
+async fn upgraded(
+    worker: &Arc<Worker>,
+    request: Request<Sending>,
+    client: OnUpgrade,
+) -> Result<Response<Body>, Failure> {
+    let io = ServerIo::new(connect(worker).await?);
+    let (mut sender, connection) = builder(worker).handshake(io).await.map_err(|error| reason(&error))?;
+    tokio::spawn(async move {
+        let _ = connection.with_upgrades().await;
+    });
+    let response = sender.send_request(request).await.map_err(|error| reason(&error))?;
+    if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+        return Ok(tunnel::upgrade(worker, response, client));
+    }
+    Ok(finish(response.map(|incoming| Body::upstream(incoming, None))))
+}
+
 async fn send_h1(
     worker: &Arc<Worker>,
-    mut request: Request<RequestBody>,
+    mut request: Request<Sending>,
 ) -> Result<(Response<Incoming>, Lease), Failure> {
-    while let Some(mut sender) = worker.pool.take() {
+    while let Some(kept) = worker.pool.take() {
+        let mut driven = match kept {
+            Kept::Driven(driven) => driven,
+            Kept::Socket(io) => drive(worker, io).await?,
+        };
         // A kept connection may be closed by the server at the very moment we use it. Then the request goes out once
         // more if hyper hands it back (nothing was sent), or if sending it twice does no harm.
         let spare = harmless(&request);
-        match sender.try_send_request(request).await {
-            Ok(response) => return Ok((response, Lease { sender, worker: worker.clone() })),
+        request.body_mut().begin(&driven.link);
+        match driven.sender.try_send_request(request).await {
+            Ok(response) => return Ok((response, Lease { driven, worker: worker.clone() })),
             Err(mut error) => match error.take_message().or(spare) {
                 Some(again) => {
                     bump(&worker.meter.upstream_retries, 1);
@@ -217,29 +185,29 @@ async fn send_h1(
             },
         }
     }
-    let mut sender = connect_h1(worker).await?;
-    let response = sender.send_request(request).await.map_err(|error| reason(&error))?;
-    Ok((response, Lease { sender, worker: worker.clone() }))
+    let io = ServerIo::new(connect(worker).await?);
+    let mut driven = drive(worker, io).await?;
+    request.body_mut().begin(&driven.link);
+    let response = driven.sender.send_request(request).await.map_err(|error| reason(&error))?;
+    Ok((response, Lease { driven, worker: worker.clone() }))
 }
 
 /// A copy of a request that may be sent twice: safe methods without a body (RFC 9110, 9.2.1).
-fn harmless(request: &Request<RequestBody>) -> Option<Request<RequestBody>> {
+fn harmless(request: &Request<Sending>) -> Option<Request<Sending>> {
     if !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS)
-        || !request.body().is_spent()
+        || !request.body().is_end_stream()
     {
         return None;
     }
-    let mut copy = Request::new(RequestBody::Full(bytes::Bytes::new()));
+    let mut copy = Request::new(Sending::new(RequestBody::Full(bytes::Bytes::new())));
     *copy.method_mut() = request.method().clone();
     *copy.uri_mut() = request.uri().clone();
     *copy.headers_mut() = request.headers().clone();
     Some(copy)
 }
 
-async fn send_h2(worker: &Arc<Worker>, request: Request<RequestBody>) -> Result<Response<Incoming>, Failure> {
-    let kept = worker.pool.h2.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    let mut request = request;
-    if let Some(mut sender) = kept.filter(|sender| !sender.is_closed())
+async fn send_h2(worker: &Arc<Worker>, mut request: Request<Sending>) -> Result<Response<Incoming>, Failure> {
+    if let Some(mut sender) = worker.pool.h2()
         && sender.ready().await.is_ok()
     {
         match sender.try_send_request(request).await {
@@ -250,34 +218,31 @@ async fn send_h2(worker: &Arc<Worker>, request: Request<RequestBody>) -> Result<
             },
         }
     }
-    let mut sender = connect_h2(worker).await?;
-    *worker.pool.h2.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender.clone());
-    sender.send_request(request).await.map_err(|error| reason(&error))
-}
-
-async fn connect_h1(worker: &Arc<Worker>) -> Result<http1::SendRequest<RequestBody>, Failure> {
     let stream = connect(worker).await?;
-    let mut builder = http1::Builder::new();
-    builder.max_buf_size(READ_BUFFER).preserve_header_case(worker.preserve_case());
-    let (sender, connection) =
-        builder.handshake(TokioIo::new(stream)).await.map_err(|error| reason(&error))?;
-    // How the connection ends is told to whoever waits for an answer on it.
-    tokio::spawn(async move {
-        let _ = connection.with_upgrades().await;
-    });
-    Ok(sender)
-}
-
-async fn connect_h2(worker: &Arc<Worker>) -> Result<http2::SendRequest<RequestBody>, Failure> {
-    let stream = connect(worker).await?;
-    let (sender, connection) = http2::Builder::new(TokioExecutor::new())
+    let (mut sender, connection) = http2::Builder::new(TokioExecutor::new())
         .handshake(TokioIo::new(stream))
         .await
         .map_err(|error| reason(&error))?;
     tokio::spawn(async move {
         let _ = connection.await;
     });
-    Ok(sender)
+    worker.pool.put_h2(sender.clone());
+    sender.send_request(request).await.map_err(|error| reason(&error))
+}
+
+fn builder(worker: &Worker) -> http1::Builder {
+    let mut builder = http1::Builder::new();
+    builder.max_buf_size(READ_BUFFER).preserve_header_case(worker.preserve_case());
+    builder
+}
+
+/// Lets hyper drive a socket.
+async fn drive(worker: &Arc<Worker>, io: ServerIo) -> Result<Driven, Failure> {
+    let link = io.link().clone();
+    let (sender, connection) = builder(worker).handshake(io).await.map_err(|error| reason(&error))?;
+    let (drive, socket) = Drive::new(connection, link.clone());
+    tokio::spawn(drive);
+    Ok(Driven { sender, link, socket })
 }
 
 /// A new connection to the server.

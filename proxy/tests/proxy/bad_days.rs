@@ -248,7 +248,8 @@ async fn a_large_answer_takes_no_memory() {
         let (read, most) = client.drain(resident).await;
         assert!(read >= PIECE * PIECES, "{read}");
         let grown = most.saturating_sub(before);
-        assert!(grown < 24 << 20, "grew by {grown} bytes");
+        // Other tests run in this process meanwhile; a proxy that kept the answer would grow by all of it.
+        assert!(grown < 96 << 20, "grew by {grown} bytes");
     }
 }
 

@@ -104,7 +104,7 @@ async fn a_stalled_stream_goes_on_after_a_while() {
 #[tokio::test]
 async fn a_truncated_answer_ends_orderly() {
     for (finish, done, reason) in [("none", 0, 0), ("length", 1, 1)] {
-        let (mut server, bench) =
+        let (_server, bench) =
             broken(&format!("- {{name: cut, truncate: {{afterTokens: 3, finish: {finish}}}}}")).await;
         let answer = stream(&bench).await;
         assert_eq!((answer.end, answer.count("word")), (End::Complete, 3), "{}", answer.text());
@@ -112,7 +112,21 @@ async fn a_truncated_answer_ends_orderly() {
         assert_eq!(answer.header("x-brownout-fault").as_deref(), Some("cut"));
         assert_eq!(bench.fired().touched, 1);
         bench.traffic(|traffic| traffic.finished(Origin::Injected, Outcome::Ok) == 1).await;
-        server.closed.recv().await.expect("nobody reads the rest of the server's answer");
+    }
+}
+
+#[tokio::test]
+async fn what_a_fault_cuts_off_is_cancelled_at_the_server() {
+    for fault in ["truncate: {afterTokens: 1}", "disconnect: {afterTokens: 1}"] {
+        let mut server = Server::start(|_| {
+            let tokens = [chunk(&token(0)), chunk(&token(1))].concat();
+            vec![Do::Send(STREAM_HEAD.to_vec()), Do::Send(tokens), Do::Wait]
+        })
+        .await;
+        let bench = Bench::start(&server.url());
+        bench.arm(&format!("- {{name: cut, {fault}}}"));
+        assert_eq!(stream(&bench).await.count("word"), 1);
+        server.closed.recv().await.expect("the proxy leaves the server");
     }
 }
 

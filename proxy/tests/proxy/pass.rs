@@ -68,6 +68,68 @@ async fn every_event_of_a_stream_is_counted_and_timed() {
 }
 
 #[tokio::test]
+async fn connections_are_kept_across_streams_and_other_answers() {
+    let server = Server::start(|seen| {
+        let stream = String::from_utf8_lossy(&seen.body).contains("\"stream\":true");
+        vec![Do::Send(if stream { chat_stream(3) } else { chat_json().into_bytes() })]
+    })
+    .await;
+    let bench = Bench::start(&server.url());
+    let mut client = bench.client().await;
+    for n in 0..20 {
+        let answer = client.ask(chat(n % 3 != 0)).await;
+        assert_eq!((answer.status(), answer.end), (200, End::Complete));
+    }
+    assert_eq!(bench.control.snapshot().upstream_connections, 1);
+}
+
+#[tokio::test]
+async fn a_head_torn_apart_and_interim_answers_are_understood() {
+    for answer in [
+        "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\n\
+         Content-Type: text/event-stream\r\nContent-Length: 9\r\n\r\ndata: a\n\n",
+        "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\ndata: a\n\n",
+    ] {
+        for pieces in [1, 2, 3, 7] {
+            let steps: Vec<Do> = answer
+                .as_bytes()
+                .chunks(pieces)
+                .map(|piece| Do::Send(piece.to_vec()))
+                .chain([Do::Close])
+                .collect();
+            let server = Server::start(move |_| steps.clone()).await;
+            let bench = Bench::start(&server.url());
+            let answer = bench.client().await.ask(chat(true)).await;
+            assert_eq!(
+                (answer.status(), answer.end, answer.text().as_str()),
+                (200, End::Complete, "data: a\n\n")
+            );
+            bench.traffic(|traffic| traffic.finished(Origin::Organic, Outcome::Ok) == 1).await;
+            assert_eq!(bench.control.snapshot().events, 1);
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_comes_before_the_request_is_sent_whole_passes() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let bench = Bench::start(&format!("http://{}", listener.local_addr().expect("bound")));
+    let mut client = bench.client().await;
+    client.send("POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n12345").await;
+    let (mut stream, _) = listener.accept().await.expect("the proxy connects");
+    let mut got = Vec::new();
+    while !got.ends_with(b"12345") {
+        assert_ne!(tokio::io::AsyncReadExt::read_buf(&mut stream, &mut got).await.expect("it comes"), 0);
+    }
+    tokio::io::AsyncWriteExt::write_all(&mut stream, &chat_stream(2)).await.expect("a socket takes bytes");
+    client.until("[DONE]").await;
+    client.send("67890").await;
+    while !got.ends_with(b"1234567890") {
+        assert_ne!(tokio::io::AsyncReadExt::read_buf(&mut stream, &mut got).await.expect("it goes on"), 0);
+    }
+}
+
+#[tokio::test]
 async fn a_stream_that_just_stops_is_unfinished() {
     let mut cut = STREAM_HEAD.to_vec();
     cut.extend(chunk(&token(0)));

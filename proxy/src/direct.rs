@@ -1,0 +1,166 @@
+//! An event stream read from the server's socket by the very task that writes it to the client: no channel, no second
+//! task, no buffer that stays with the stream while nothing comes.
+
+use crate::body::BodyError;
+use crate::chunked::Chunks;
+use crate::link::ServerIo;
+use crate::worker::Worker;
+use bytes::{Bytes, BytesMut};
+use http::header::{CONNECTION, CONTENT_LENGTH, HeaderMap, TRANSFER_ENCODING};
+use http::{Response, Version};
+use http_body::{Body, Frame, SizeHint};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+/// An event stream, straight from the socket.
+#[derive(Debug)]
+pub(crate) struct Direct {
+    /// The socket; nothing once the stream has ended.
+    io: Option<ServerIo>,
+    /// The connection went away before its socket could be taken.
+    lost: bool,
+    framing: Framing,
+    worker: Arc<Worker>,
+    /// Whether the connection may serve another request when this answer is complete.
+    keep: bool,
+    trailers: Option<HeaderMap>,
+}
+
+#[derive(Debug)]
+enum Framing {
+    Length(u64),
+    Chunked(Chunks),
+    /// Until the server closes.
+    Close,
+}
+
+/// What a read came to.
+enum Got {
+    Data(Bytes),
+    Eof,
+    Bad,
+}
+
+impl Direct {
+    /// The body behind the head of `response`, from a socket that hyper was taken off; nothing where that was lost.
+    pub(crate) fn new<B>(response: &Response<B>, io: Option<ServerIo>, worker: Arc<Worker>) -> Self {
+        let headers = response.headers();
+        let chunked = headers.get(TRANSFER_ENCODING).is_some_and(|coding| {
+            coding.as_bytes().trim_ascii_end().to_ascii_lowercase().ends_with(b"chunked")
+        });
+        let length = || headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok();
+        let framing = match (chunked, length()) {
+            (true, _) => Framing::Chunked(Chunks::new()),
+            (false, Some(length)) => Framing::Length(length),
+            (false, None) => Framing::Close,
+        };
+        let close = headers.get(CONNECTION).is_some_and(|value| {
+            value
+                .as_bytes()
+                .split(|byte| *byte == b',')
+                .any(|token| token.trim_ascii().eq_ignore_ascii_case(b"close"))
+        });
+        let keep = response.version() == Version::HTTP_11 && !close && !matches!(framing, Framing::Close);
+        let lost = io.is_none();
+        let mut direct = Self { io, lost, framing, worker, keep, trailers: None };
+        if direct.is_complete() {
+            direct.finish(true);
+        }
+        direct
+    }
+
+    fn is_complete(&self) -> bool {
+        match &self.framing {
+            Framing::Length(left) => *left == 0,
+            Framing::Chunked(chunks) => chunks.is_done(),
+            Framing::Close => false,
+        }
+    }
+
+    /// The answer is complete. `clean`: nothing came behind it.
+    fn finish(&mut self, clean: bool) {
+        if let Some(io) = self.io.take().filter(|_| self.keep && clean) {
+            self.worker.pool.put_socket(io, self.worker.limits().idle_upstream);
+        }
+        if let Framing::Chunked(chunks) = &mut self.framing {
+            self.trailers = chunks.trailers();
+        }
+    }
+}
+
+impl Framing {
+    /// Takes the framing off `bytes`; also says whether all of them belong to the answer.
+    fn decode(&mut self, bytes: &[u8]) -> (Got, bool) {
+        if bytes.is_empty() {
+            return (Got::Eof, false);
+        }
+        match self {
+            Self::Length(left) => {
+                let n = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len());
+                *left -= n as u64;
+                (Got::Data(Bytes::copy_from_slice(&bytes[..n])), n == bytes.len())
+            }
+            Self::Close => (Got::Data(Bytes::copy_from_slice(bytes)), true),
+            Self::Chunked(chunks) => {
+                let mut data = BytesMut::with_capacity(bytes.len());
+                match chunks.decode(bytes, &mut data) {
+                    Ok(n) => (Got::Data(data.freeze()), n == bytes.len()),
+                    Err(_) => (Got::Bad, false),
+                }
+            }
+        }
+    }
+}
+
+impl Body for Direct {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let this = &mut *self;
+        if std::mem::take(&mut this.lost) {
+            return Poll::Ready(Some(Err(BodyError::BrokenOff)));
+        }
+        loop {
+            let Some(io) = &mut this.io else {
+                return Poll::Ready(this.trailers.take().map(|trailers| Ok(Frame::trailers(trailers))));
+            };
+            let framing = &mut this.framing;
+            let (got, clean) = match ready!(io.poll_bytes(cx, |bytes| framing.decode(bytes))) {
+                Ok(read) => read,
+                Err(_) => (Got::Bad, false),
+            };
+            match got {
+                Got::Data(data) => {
+                    if this.is_complete() {
+                        this.finish(clean);
+                    }
+                    if !data.is_empty() {
+                        return Poll::Ready(Some(Ok(Frame::data(data))));
+                    }
+                }
+                Got::Eof if matches!(this.framing, Framing::Close) => this.io = None,
+                Got::Eof | Got::Bad => {
+                    this.io = None;
+                    return Poll::Ready(Some(Err(BodyError::BrokenOff)));
+                }
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.io.is_none() && self.trailers.is_none() && !self.lost
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match (&self.io, &self.framing) {
+            (None, _) if !self.lost => SizeHint::with_exact(0),
+            (_, Framing::Length(left)) => SizeHint::with_exact(*left),
+            _ => SizeHint::default(),
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! The connections to the server that a worker keeps.
+
+use crate::call::Sending;
+use crate::direct::Direct;
+use crate::link::{Link, ServerIo};
+use crate::worker::Worker;
+use http::Response;
+use hyper::body::Incoming;
+use hyper::client::conn::{http1, http2};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
+
+/// The connections to the server that a worker keeps.
+#[derive(Debug, Default)]
+pub(crate) struct Pool {
+    idle: Mutex<Vec<(Kept, Instant)>>,
+    h2: Mutex<Option<http2::SendRequest<Sending>>>,
+}
+
+/// A connection that is free.
+#[derive(Debug)]
+pub(crate) enum Kept {
+    /// One that hyper drives.
+    Driven(Driven),
+    /// A bare socket, after an event stream.
+    Socket(ServerIo),
+}
+
+/// A connection that hyper drives, in a task of its own.
+#[derive(Debug)]
+pub(crate) struct Driven {
+    pub(crate) sender: http1::SendRequest<Sending>,
+    pub(crate) link: Arc<Link>,
+    /// Where the socket comes when it is taken over.
+    pub(crate) socket: oneshot::Receiver<ServerIo>,
+}
+
+impl Kept {
+    fn is_closed(&self) -> bool {
+        match self {
+            Self::Driven(driven) => driven.sender.is_closed(),
+            Self::Socket(socket) => !socket.is_quiet(),
+        }
+    }
+
+    fn is_ready(&self) -> bool {
+        match self {
+            Self::Driven(driven) => driven.sender.is_ready(),
+            Self::Socket(_) => true,
+        }
+    }
+}
+
+impl Pool {
+    fn idle(&self) -> MutexGuard<'_, Vec<(Kept, Instant)>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The connection used last, as it is the least likely to be closed by now.
+    pub(crate) fn take(&self) -> Option<Kept> {
+        let mut idle = self.idle();
+        let mut at = idle.len();
+        while at > 0 {
+            at -= 1;
+            if idle[at].0.is_closed() {
+                idle.remove(at);
+            } else if idle[at].0.is_ready() {
+                return Some(idle.remove(at).0);
+            }
+        }
+        None
+    }
+
+    fn put(&self, kept: Kept, most: usize) {
+        let mut idle = self.idle();
+        if idle.len() < most && !kept.is_closed() {
+            idle.push((kept, Instant::now()));
+        }
+    }
+
+    /// Keeps a bare socket.
+    pub(crate) fn put_socket(&self, socket: ServerIo, most: usize) {
+        self.put(Kept::Socket(socket.renewed()), most);
+    }
+
+    /// Lets go of connections that were idle for longer than `longest`.
+    pub(crate) fn prune(&self, longest: Duration) {
+        let now = Instant::now();
+        self.idle().retain(|(kept, since)| !kept.is_closed() && now - *since < longest);
+    }
+
+    /// The HTTP/2 connection, shared by all requests.
+    pub(crate) fn h2(&self) -> Option<http2::SendRequest<Sending>> {
+        let kept = self.h2.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        kept.filter(|sender| !sender.is_closed())
+    }
+
+    pub(crate) fn put_h2(&self, sender: http2::SendRequest<Sending>) {
+        *self.h2.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender);
+    }
+}
+
+/// A connection to the server that a request is using. Dropped, it is closed: so a client that leaves cancels its
+/// request.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    pub(crate) driven: Driven,
+    pub(crate) worker: Arc<Worker>,
+}
+
+impl Lease {
+    /// The answer was read whole.
+    pub(crate) fn give_back(lease: &mut Option<Self>) {
+        if let Some(Self { driven, worker }) = lease.take() {
+            worker.pool.put(Kept::Driven(driven), worker.limits().idle_upstream);
+        }
+    }
+
+    /// Takes the socket from hyper, where the answer is an event stream and nothing speaks against it.
+    pub(crate) async fn take_over(self, response: &Response<Incoming>) -> Result<Direct, Self> {
+        let Self { driven, worker } = self;
+        if http_body::Body::is_end_stream(response.body()) || !driven.link.can_take_over() {
+            driven.link.open();
+            return Err(Self { driven, worker });
+        }
+        driven.link.take_over();
+        let Driven { sender, link, socket } = driven;
+        // hyper would take a sender that is gone for the end of the connection.
+        let taken = socket.await;
+        drop(sender);
+        match taken {
+            Ok(io) => Ok(Direct::new(response, Some(io), worker)),
+            Err(_) => {
+                // Its task is gone, so the connection is: what comes of it is an answer that broke off.
+                drop(link);
+                Ok(Direct::new(response, None, worker))
+            }
+        }
+    }
+}
