@@ -2,7 +2,7 @@
 
 use crate::record::RequestRecord;
 use crate::report::files::{read_report, read_requests};
-use crate::report::markdown::{change_cells, finding_word};
+use crate::report::markdown::{change_cells, code, escape, finding_word};
 use crate::report::{Prepared, Report, ReportError};
 use crate::summary::degradation::{Change, changes};
 use crate::summary::phase_name;
@@ -158,10 +158,11 @@ impl Comparison {
     }
 
     fn write_markdown(&self, md: &mut String) -> std::fmt::Result {
-        let name = |run: &RunName| format!("`{}` ({}, {})", run.directory, run.scenario, run.verdict);
+        let name =
+            |run: &RunName| format!("{} ({}, {})", code(&run.directory), escape(&run.scenario), run.verdict);
         writeln!(md, "# {} against {}\n", name(&self.after), name(&self.before))?;
         for note in &self.notes {
-            writeln!(md, "- {note}")?;
+            writeln!(md, "- {}", escape(note))?;
         }
         for phase in &self.phases {
             writeln!(md, "\n## {}\n\n| {} |\n|---|---|---|---|---|", phase.phase, HEADER.join(" | "))?;

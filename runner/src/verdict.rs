@@ -155,8 +155,9 @@ pub fn reach(grounds: &Grounds<'_>) -> Verdict {
         return verdict(VerdictKind::Invalid, "The run could not be carried out", reasons);
     }
     let idle = grounds.faults.iter().filter(|fault| fault.fired == 0);
-    let mut doubts: Vec<String> =
-        idle.map(|fault| format!("fault {} proves nothing: {}", fault.fault, fault.odd.join("; "))).collect();
+    let mut doubts: Vec<String> = idle
+        .map(|fault| format!("fault `{}` proves nothing: {}", fault.fault, fault.odd.join("; ")))
+        .collect();
     doubts.extend(grounds.client.iter().cloned());
     if !doubts.is_empty() {
         doubts.extend(cut);

@@ -68,6 +68,20 @@ fn a_harmless_story_passes_with_nothing_found_worse() {
 }
 
 #[test]
+fn markdown_shows_lines_and_names_as_they_were_written() {
+    let mut run = story(1.0);
+    run.scenario.metadata.name = "a<b> | *c*".to_owned();
+    let md = markdown::render(&run.report());
+    for shown in ["| `ttft p95 < 800ms` | ", "| `slow-decode` | `slowTokens` |", "# a&lt;b> \\| \\*c\\*: "] {
+        assert!(md.contains(shown), "no {shown} in {md}");
+    }
+    let folder = Folder::new("markdown");
+    write_all(&folder.0, &run.report(), &run.recording, &run.journal).expect("it can be written");
+    let md = compare(&folder.0, &folder.0).expect("it can be read").to_markdown();
+    assert!(md.contains("(a&lt;b> \\| \\*c\\*, broken)"), "{md}");
+}
+
+#[test]
 fn injected_and_organic_errors_are_apart() {
     let report = story(1.0).report();
     let fault = report.phase("fault").expect("there is one");
@@ -103,7 +117,8 @@ fn a_fault_that_never_fired_proves_nothing() {
     let verdict = run.report().verdict;
     assert_eq!((verdict.kind, verdict.exit_code), (VerdictKind::Inconclusive, 3));
     assert!(
-        verdict.reasons.iter().any(|reason| reason.contains("slow-decode") && reason.contains("never fired")),
+        verdict.reasons.iter().any(|reason| reason.starts_with("fault `slow-decode` proves nothing")
+            && reason.contains("never fired")),
         "{verdict:?}"
     );
 }

@@ -19,7 +19,7 @@ pub fn render(report: &Report) -> String {
 
 fn write(report: &Report, md: &mut String) -> std::fmt::Result {
     let verdict = &report.verdict;
-    writeln!(md, "# {}: {}\n", report.name(), verdict.kind.word())?;
+    writeln!(md, "# {}: {}\n", escape(report.name()), verdict.kind.word())?;
     writeln!(md, "**{}.** Exit code {}.\n", escape(&verdict.headline), verdict.exit_code)?;
     for reason in &verdict.reasons {
         writeln!(md, "- {}", escape(reason))?;
@@ -31,7 +31,7 @@ fn write(report: &Report, md: &mut String) -> std::fmt::Result {
         escape(&report.meta.started),
         text::seconds(report.duration),
         report.seed,
-        report.meta.brownout_version
+        escape(&report.meta.brownout_version)
     )?;
     if let Some(why) = &report.cut_short {
         writeln!(md, "\nThe run was cut short: {}.", escape(why))?;
@@ -45,8 +45,8 @@ fn write(report: &Report, md: &mut String) -> std::fmt::Result {
             let (measured, bounds) = line_cells(line);
             writeln!(
                 md,
-                "| `{}` | {} | {measured} | {bounds} |",
-                escape(&line.line),
+                "| {} | {} | {measured} | {bounds} |",
+                cell(&line.line),
                 outcome_word(line.outcome)
             )?;
         }
@@ -66,7 +66,8 @@ fn write(report: &Report, md: &mut String) -> std::fmt::Result {
             )?;
         }
     }
-    writeln!(md, "\n## Detection and recovery\n\n{}\n\n{}", detection_words(report), recovery_words(report))?;
+    let (shown, over) = (detection_words(report), recovery_words(report));
+    writeln!(md, "\n## Detection and recovery\n\n{}\n\n{}", escape(&shown), escape(&over))?;
     if !report.faults.is_empty() {
         writeln!(
             md,
@@ -77,11 +78,12 @@ fn write(report: &Report, md: &mut String) -> std::fmt::Result {
             writeln!(
                 md,
                 "| {} | {} | {eligible} | {chosen} | {fired} | {asked} | {share} | {delay} |",
-                fault.fault, fault.kind
+                cell(&fault.fault),
+                cell(&fault.kind)
             )?;
         }
         for fault in report.faults.iter().filter(|fault| !fault.odd.is_empty()) {
-            writeln!(md, "\n{}: {}.", fault.fault, escape(&fault.odd.join("; ")))?;
+            writeln!(md, "\n{}: {}.", code(&fault.fault), escape(&fault.odd.join("; ")))?;
         }
     }
     writeln!(
@@ -97,26 +99,56 @@ fn write(report: &Report, md: &mut String) -> std::fmt::Result {
     for phase in &report.phases {
         for outcome in &phase.outcomes {
             let (injected, organic) = (text::count(outcome.injected), text::count(outcome.organic));
-            writeln!(md, "| {} | {} | {injected} | {organic} |", phase.phase, outcome.outcome)?;
+            writeln!(md, "| {} | {} | {injected} | {organic} |", phase.phase, cell(&outcome.outcome))?;
         }
     }
-    writeln!(md, "\n## Client\n\n{}", client_words(report))?;
+    writeln!(md, "\n## Client\n\n{}", escape(&client_words(report)))?;
     writeln!(md, "\nA good request is: {}.", escape(&report.good_request))
 }
 
-/// What cannot stand in a Markdown table or would be read as markup.
-fn escape(text: &str) -> String {
+/// Prose made fit for Markdown: what would be read as markup is escaped, what stands between backticks becomes code.
+pub(crate) fn escape(text: &str) -> String {
+    let parts: Vec<&str> = text.split('`').collect();
+    // A backtick without its fellow is no code.
+    if parts.len().is_multiple_of(2) {
+        return plain(text);
+    }
+    let part = |(i, part): (usize, &&str)| match i % 2 {
+        0 => plain(part),
+        _ if part.is_empty() => "\\`\\`".to_owned(),
+        _ => cell(part),
+    };
+    parts.iter().enumerate().map(part).collect()
+}
+
+fn plain(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
-            '|' | '*' | '_' | '[' | ']' => escaped.extend(['\\', c]),
+            '|' | '*' | '_' | '[' | ']' | '~' | '`' | '\\' => escaped.extend(['\\', c]),
             '<' => escaped.push_str("&lt;"),
-            '`' => escaped.push('\''),
+            '&' => escaped.push_str("&amp;"),
             c if c.is_control() => escaped.push(' '),
             c => escaped.push(c),
         }
     }
     escaped
+}
+
+/// A code span: nothing in it is markup, so nothing may be escaped. Backticks in it are kept apart from its ends by
+/// longer ends (CommonMark 0.31, 6.1).
+pub(crate) fn code(text: &str) -> String {
+    let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let ends = "`".repeat(longest + 1);
+    let room = if text.starts_with('`') || text.ends_with('`') { " " } else { "" };
+    format!("{ends}{room}{text}{room}{ends}")
+}
+
+/// A code span in a table, or in prose that may come to stand in one: there a bar ends the cell even in code (GitHub
+/// Flavored Markdown, 4.10).
+fn cell(text: &str) -> String {
+    code(text).replace('|', "\\|")
 }
 
 /// The word for a line's outcome.
@@ -303,4 +335,19 @@ pub(crate) fn phase_rows(phases: &[PhaseSummary]) -> Vec<(String, Vec<String>)> 
         row("gap p99 - p50", &|p| text::maybe(p.jitter.spread, text::seconds)),
     ]);
     rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_is_left_as_it_is_and_prose_is_not_read_as_markup() {
+        assert_eq!(cell("ttft p99 < 800ms"), "`ttft p99 < 800ms`");
+        assert_eq!(cell("a|b"), "`a\\|b`");
+        assert_eq!(code("a|b & `c`"), "`` a|b & `c` ``");
+        assert_eq!(escape("1 < 2 & *x*|_y_"), "1 &lt; 2 &amp; \\*x\\*\\|\\_y\\_");
+        assert_eq!(escape("fault `a_b` was `x < 1`"), "fault `a_b` was `x < 1`");
+        assert_eq!(escape("one ` alone_"), "one \\` alone\\_");
+    }
 }

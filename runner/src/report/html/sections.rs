@@ -49,7 +49,7 @@ pub(super) fn verdict(report: &Report) -> Markup {
             div.says {
                 p.word { (verdict.kind.word()) }
                 h2 { (verdict.headline) "." }
-                ul { @for reason in &verdict.reasons { li { (reason) } } }
+                ul { @for reason in &verdict.reasons { li { (prose(reason)) } } }
                 @if let Some(certifies) = report.scenario.spec.certifies.as_ref().filter(|_| verdict.kind == VerdictKind::Pass) {
                     p.certifies { "A pass says: " (certifies) "." }
                 }
@@ -143,7 +143,7 @@ pub(super) fn sla(report: &Report) -> Markup {
                                     td { span class={ "pill " (class) } { span aria-hidden="true" { (sign) } " " (outcome_word(line.outcome)) } }
                                     td.num { (measured) }
                                     td.num { (bounds) }
-                                    td.why { (line.reason) }
+                                    td.why { (prose(&line.reason)) }
                                 }
                             }
                         }
@@ -281,7 +281,7 @@ pub(super) fn faults(report: &Report) -> Markup {
                     }
                 }
                 @for fault in report.faults.iter().filter(|fault| !fault.odd.is_empty()) {
-                    p.odd { b { (fault.fault) } ": " (fault.odd.join("; ")) "." }
+                    p.odd { code { (fault.fault) } ": " (fault.odd.join("; ")) "." }
                 }
                 @for fault in report.faults.iter().filter(|f| !f.certifies.is_empty() || !f.does_not_certify.is_empty()) {
                     p.note { b { (fault.kind) } " (" (fault.layer.replace('-', " ")) "). "
@@ -292,6 +292,15 @@ pub(super) fn faults(report: &Report) -> Markup {
             }
         }
     }
+}
+
+/// Prose in which names stand between backticks.
+fn prose(text: &str) -> Markup {
+    let parts: Vec<&str> = text.split('`').collect();
+    if parts.len().is_multiple_of(2) {
+        return html! { (text) };
+    }
+    html! { @for (i, part) in parts.iter().enumerate() { @if i % 2 == 1 { code { (part) } } @else { (part) } } }
 }
 
 fn sentence(text: &str) -> String {
