@@ -11,7 +11,9 @@ use brownout_injector::journal::What;
 use brownout_injector::scenario::Load;
 use brownout_injector::{Plan, Scenario, sla};
 use brownout_proxy::{Config, Control, Journal, Proxy};
-use brownout_runner::load::{LoadRun, Observer, Progress, Stop, attribute, server_metrics};
+use brownout_runner::load::{
+    LoadError, LoadRun, Observer, Progress, Stop, Target, attribute, server_metrics,
+};
 use brownout_runner::record::{Phase, RequestRecord};
 use brownout_runner::report::{Meta, Mode, Report, ServerMetrics, write_all};
 use brownout_runner::sla::AbortGuard;
@@ -93,7 +95,10 @@ impl Experiment<'_> {
         let before = server_metrics(&self.target);
         let (started, begun) = (now(), Instant::now());
         let journal = self.journal(begun)?;
-        let mut config = Config::new(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), self.target.parse()?);
+        let mut config = Config::new(
+            SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            Target::parse(&self.target)?.base().parse()?,
+        );
         config.journal = journal.journal();
         let proxy = Proxy::start(config)?;
         let control = proxy.control();
@@ -130,7 +135,13 @@ impl Experiment<'_> {
     }
 
     fn journal(&self, begun: Instant) -> Result<JournalFile> {
-        JournalFile::create(&self.out.join("journal.jsonl"), begun, &self.scenario.metadata.name, self.seed)
+        JournalFile::create(
+            &self.out.join("journal.jsonl"),
+            begun,
+            &self.scenario.metadata.name,
+            self.seed,
+            true,
+        )
     }
 
     #[allow(clippy::too_many_arguments, reason = "the parts of one run, brought together here alone")]
@@ -159,7 +170,11 @@ impl Experiment<'_> {
             begun,
             watch,
         };
-        Ok(brownout_runner::load::run(&run, &mut conductor, &ending.stop)?)
+        brownout_runner::load::run(&run, &mut conductor, &ending.stop).map_err(|error| match error {
+            // The load only knows the proxy; people know their server.
+            LoadError::Model { why, .. } => LoadError::Model { url: self.target.clone(), why }.into(),
+            other => other.into(),
+        })
     }
 
     /// Where the numbers come from; asks the server for its own once more.
@@ -181,7 +196,9 @@ impl Experiment<'_> {
         counts: &[RuleCount],
         meta: Meta,
     ) -> Result<Report> {
-        let entries = journal.finish()?;
+        // A full disk is no reason to throw a measurement away: the journal is written whole with the reports, and
+        // that says why where it fails again.
+        let (entries, _) = journal.finish()?;
         let mut recording = outcome?;
         attribute(&mut recording.requests, &entries);
         let report = Report::build(self.scenario, self.seed, &recording, &entries, counts, &meta);

@@ -1,10 +1,10 @@
-//! Keeps the journal of a run: on disk line by line as it happens, and in memory for the report.
+//! Keeps a journal: on disk line by line as it happens, and for a run's report in memory too.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use brownout_injector::journal::{Entry, What};
 use brownout_proxy::{Journal, JournalSink};
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
@@ -20,17 +20,18 @@ const FLUSH_EVERY: Duration = Duration::from_millis(200);
 pub(crate) struct JournalFile {
     journal: Journal,
     lines: SyncSender<Entry>,
-    writer: JoinHandle<std::io::Result<Vec<Entry>>>,
+    writer: JoinHandle<(Vec<Entry>, io::Result<()>)>,
 }
 
 impl JournalFile {
-    /// Begins the journal at `path`; its lines count their seconds from `begun`.
-    pub(crate) fn create(path: &Path, begun: Instant, scenario: &str, seed: u64) -> Result<Self> {
+    /// Begins the journal at `path`; its lines count their seconds from `begun`. `keep`: in memory too, which grows
+    /// with every line, so for runs that end.
+    pub(crate) fn create(path: &Path, begun: Instant, scenario: &str, seed: u64, keep: bool) -> Result<Self> {
         let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
         let (sender, receiver) = sync_channel(BACKLOG);
         let writer = std::thread::Builder::new()
             .name("journal".to_owned())
-            .spawn(move || write(BufWriter::new(file), &receiver))
+            .spawn(move || write(BufWriter::new(file), &receiver, keep))
             .context("cannot start the journal's thread")?;
         let journal = Journal::new(begun, Box::new(sender.clone()));
         let time = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
@@ -48,34 +49,49 @@ impl JournalFile {
         self.lines.clone()
     }
 
-    /// Waits until all is on disk, and gives the lines. Every other clone of the journal must be gone by then.
-    pub(crate) fn finish(self) -> Result<Vec<Entry>> {
+    /// Waits for the last line, and gives those kept in memory and how the disk fared. Every other clone of the
+    /// journal must be gone by then.
+    pub(crate) fn finish(self) -> Result<(Vec<Entry>, io::Result<()>)> {
         let lost = self.journal.lost();
         drop((self.journal, self.lines));
-        let entries = self.writer.join().map_err(|_| anyhow::anyhow!("the journal's thread died"))?;
-        anyhow::ensure!(
-            lost == 0,
-            "the journal could not keep up and lost {lost} lines: its numbers prove nothing"
-        );
-        entries.context("cannot write the journal")
+        let written = self.writer.join().map_err(|_| anyhow::anyhow!("the journal's thread died"))?;
+        ensure!(lost == 0, "the journal could not keep up and lost {lost} lines: its numbers prove nothing");
+        Ok(written)
     }
 }
 
-fn write(mut file: BufWriter<File>, lines: &Receiver<Entry>) -> std::io::Result<Vec<Entry>> {
+/// Takes every line, also when the disk takes no more: the first trouble with it is what is told at the end.
+fn write(file: BufWriter<File>, lines: &Receiver<Entry>, keep: bool) -> (Vec<Entry>, io::Result<()>) {
     let mut kept = Vec::new();
+    let mut disk = Ok(file);
     loop {
         match lines.recv_timeout(FLUSH_EVERY) {
             Ok(entry) => {
-                serde_json::to_writer(&mut file, &entry)?;
-                file.write_all(b"\n")?;
-                kept.push(entry);
+                attempt(&mut disk, |file| {
+                    serde_json::to_writer(&mut *file, &entry)?;
+                    file.write_all(b"\n")
+                });
+                if keep {
+                    kept.push(entry);
+                }
             }
-            Err(RecvTimeoutError::Timeout) => file.flush()?,
+            Err(RecvTimeoutError::Timeout) => attempt(&mut disk, Write::flush),
             Err(RecvTimeoutError::Disconnected) => {
-                file.flush()?;
-                return Ok(kept);
+                attempt(&mut disk, Write::flush);
+                return (kept, disk.map(drop));
             }
         }
+    }
+}
+
+fn attempt(
+    disk: &mut io::Result<BufWriter<File>>,
+    write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+) {
+    if let Ok(file) = disk
+        && let Err(error) = write(file)
+    {
+        *disk = Err(error);
     }
 }
 
@@ -102,5 +118,35 @@ impl JournalSink for Console {
             _ => {}
         }
         self.file.as_ref().is_none_or(|file| file.offer(entry))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_loses_no_line_from_memory_and_is_told() {
+        let begun = Instant::now();
+        let journal = JournalFile::create(Path::new("/dev/full"), begun, "s", 0, true).expect("it opens");
+        journal.journal().write(What::Healed { reason: "x".repeat(100_000) });
+        journal.journal().write(What::Healed { reason: "last".to_owned() });
+        let (kept, disk) = journal.finish().expect("no line is lost");
+        assert_eq!(kept.len(), 3);
+        assert_eq!(disk.expect_err("the disk is full").kind(), io::ErrorKind::StorageFull);
+    }
+
+    #[test]
+    fn a_journal_without_end_stays_on_disk_alone() {
+        let path = std::env::temp_dir().join(format!("brownout-journal-{}", std::process::id()));
+        let journal = JournalFile::create(&path, Instant::now(), "s", 0, false).expect("it opens");
+        for _ in 0..10 {
+            journal.journal().write(What::Healed { reason: "ended".to_owned() });
+        }
+        let (kept, disk) = journal.finish().expect("no line is lost");
+        assert!(kept.is_empty() && disk.is_ok());
+        let text = std::fs::read_to_string(&path).expect("it is there");
+        std::fs::remove_file(&path).expect("it goes away");
+        assert_eq!(text.lines().count(), 11);
     }
 }

@@ -28,7 +28,7 @@ pub(crate) fn run(args: &ProxyArgs) -> Result<ExitCode> {
     let journal = match &args.journal {
         Some(path) => {
             let (name, seed) = plan.as_ref().map_or(("none", 0), |plan| (plan.scenario.as_str(), plan.seed));
-            Some(JournalFile::create(path, begun, name, seed)?)
+            Some(JournalFile::create(path, begun, name, seed, false)?)
         }
         None => None,
     };
@@ -50,7 +50,9 @@ pub(crate) fn run(args: &ProxyArgs) -> Result<ExitCode> {
     }
     drop(control);
     proxy.shutdown(DRAIN);
-    journal.map(JournalFile::finish).transpose()?;
+    if let Some(journal) = journal {
+        journal.finish()?.1.context("cannot write the journal")?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 
