@@ -86,7 +86,7 @@ pub(crate) struct DemoArgs {
 pub(crate) struct RunArgs {
     /// The scenario file.
     pub(crate) file: PathBuf,
-    /// Base URL of the server, with no `/v1` at its end, instead of the scenario's `target.url`.
+    /// Base URL of the server, with or without `/v1` at its end, instead of the scenario's `target.url`.
     #[arg(long)]
     pub(crate) target: Option<String>,
     /// Folder for the reports; where left out `brownout-out/NAME`, with a number behind it if that is taken.

@@ -11,9 +11,7 @@ use brownout_injector::journal::What;
 use brownout_injector::scenario::Load;
 use brownout_injector::{Plan, Scenario, sla};
 use brownout_proxy::{Config, Control, Journal, Proxy};
-use brownout_runner::load::{
-    LoadError, LoadRun, Observer, Progress, Stop, Target, attribute, server_metrics,
-};
+use brownout_runner::load::{LoadRun, Observer, Progress, Stop, Target, attribute, server_metrics};
 use brownout_runner::record::{Phase, RequestRecord};
 use brownout_runner::report::{Meta, Mode, Report, ServerMetrics, write_all};
 use brownout_runner::sla::AbortGuard;
@@ -170,11 +168,7 @@ impl Experiment<'_> {
             begun,
             watch,
         };
-        brownout_runner::load::run(&run, &mut conductor, &ending.stop).map_err(|error| match error {
-            // The load only knows the proxy; people know their server.
-            LoadError::Model { why, .. } => LoadError::Model { url: self.target.clone(), why }.into(),
-            other => other.into(),
-        })
+        Ok(brownout_runner::load::run(&run, &mut conductor, &ending.stop)?)
     }
 
     /// Where the numbers come from; asks the server for its own once more.

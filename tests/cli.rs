@@ -28,6 +28,7 @@ fn what_cannot_run_says_why_in_one_line() {
         (&["report", "no-such-folder"], "no-such-folder"),
         (&["compare", "no-such-folder", "no-such-folder"], "no-such-folder"),
         (&["proxy", "--upstream", "nonsense"], "nonsense"),
+        (&["proxy", "--upstream", "http://127.0.0.1:99999"], "65535"),
         (&["frobnicate"], "frobnicate"),
     ] {
         let output = output(&mut brownout(args));
@@ -63,7 +64,6 @@ fn a_server_that_cannot_be_had_is_named_and_nothing_is_written() {
         let said = said(&output);
         assert_eq!(output.status.code(), Some(2), "{said}");
         assert!(said.contains(target), "{said}");
-        assert_eq!(said.contains("leave `/v1` out"), target.ends_with("/v1"), "{said}");
         assert!(!dir.join("brownout-out").exists(), "a folder was made for nothing");
     }
 }

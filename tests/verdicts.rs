@@ -41,7 +41,9 @@ impl Run {
         let file = scenario(&dir, &format!("{LOAD}{rest}"));
         let out = dir.join("out");
         let mut command = brownout(["run"]);
-        let output = output(command.arg(file).args(["--target", &sim.url, "--out"]).arg(&out));
+        // As people copy it from their client's settings.
+        let target = format!("{}/v1", sim.url);
+        let output = output(command.arg(file).args(["--target", &target, "--out"]).arg(&out));
         Self { dir: out, output }
     }
 

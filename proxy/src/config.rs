@@ -169,6 +169,9 @@ impl FromStr for Upstream {
         if authority.host().is_empty() {
             return Err(bad("it has no host"));
         }
+        if authority.as_str() != authority.host() && authority.port_u16().is_none_or(|port| port == 0) {
+            return Err(bad("its port is none from 1 to 65535"));
+        }
         Ok(Self { tls, authority, prefix: uri.path().trim_end_matches('/').to_owned() })
     }
 }
@@ -201,7 +204,17 @@ mod tests {
         for good in ["http://localhost", "http://[::1]:80/", "https://api.example.com/openai/"] {
             assert!(good.parse::<Upstream>().is_ok(), "{good}");
         }
-        for bad in ["", "localhost:80", "ftp://x", "http://", "http://x?y=1", "http://me@x", "/v1"] {
+        for bad in [
+            "",
+            "localhost:80",
+            "ftp://x",
+            "http://",
+            "http://x?y=1",
+            "http://me@x",
+            "/v1",
+            "http://x:99999",
+            "http://x:0",
+        ] {
             assert!(bad.parse::<Upstream>().is_err(), "{bad}");
         }
     }

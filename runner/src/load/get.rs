@@ -5,6 +5,7 @@ use super::client::Client;
 use bytes::Bytes;
 use http::{HeaderMap, Request, header};
 use http_body_util::{BodyExt, Full, Limited};
+use serde_json::Value;
 use std::time::Duration;
 
 /// The body of the answer to `GET path`, at most `limit` bytes of it, within `patience`; else why there is none.
@@ -40,9 +41,12 @@ async fn ask(
     request.headers_mut().remove(header::CONTENT_TYPE);
     let response = connection.send(request).await.map_err(|error| error.error().to_string())?;
     let status = response.status();
-    if !status.is_success() {
-        return Err(format!("{path} answers {status}"));
-    }
     let body = Limited::new(response.into_body(), limit);
-    Ok(connection.drive(body.collect()).await.map_err(|error| error.to_string())?.to_bytes())
+    let body = connection.drive(body.collect()).await.map_err(|error| error.to_string())?.to_bytes();
+    if status.is_success() {
+        return Ok(body);
+    }
+    let answer: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let said = answer["error"]["message"].as_str().map(|said| format!(": {said}")).unwrap_or_default();
+    Err(format!("{path} answers {status}{said}"))
 }

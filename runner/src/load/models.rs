@@ -25,15 +25,7 @@ pub fn first_model(url: &str, load: &Load) -> Result<String, LoadError> {
 /// # Errors
 /// A server that does not answer in 10 s, or not with a list of models.
 pub(super) fn ask(target: &Target, headers: &HeaderMap) -> Result<String, LoadError> {
-    let failed = |why: String| {
-        // The commonest slip: client libraries want `/v1` in their base URL.
-        let hint = if target.url().trim_end_matches('/').ends_with("/v1") {
-            " (leave `/v1` out of the target)"
-        } else {
-            ""
-        };
-        LoadError::Model { url: target.url().to_owned(), why: why + hint }
-    };
+    let failed = |why: String| LoadError::Model { url: target.url().to_owned(), why };
     let body = get(target, "/v1/models", headers, 1 << 20, PATIENCE).map_err(failed)?;
     let list: Value = serde_json::from_slice(&body)
         .map_err(|error| failed(format!("/v1/models answers no JSON: {error}")))?;

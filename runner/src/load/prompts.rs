@@ -6,6 +6,8 @@ use brownout_injector::scenario::{OutputLength, PromptSource};
 use brownout_injector::units::LengthDist;
 use serde::Deserialize;
 use serde_json::Value;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::Path;
 
 /// What one request asks.
@@ -149,10 +151,12 @@ fn push_words(text: &mut String, draw: Draw, words: u32) {
     }
 }
 
+/// The largest file of prompts in bytes; all of it is kept in memory.
+const MAX_FILE: u64 = 512 << 20;
+
 fn read_file(path: &Path) -> Result<Vec<FileLine>, LoadError> {
     let file = path.display().to_string();
-    let text =
-        std::fs::read_to_string(path).map_err(|error| LoadError::File { file: file.clone(), error })?;
+    let text = read_at_most(path, MAX_FILE).map_err(|error| LoadError::File { file: file.clone(), error })?;
     let mut lines = Vec::new();
     for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let bad = |why: String| LoadError::Line { file: file.clone(), line: index + 1, why };
@@ -174,9 +178,25 @@ fn read_file(path: &Path) -> Result<Vec<FileLine>, LoadError> {
     Ok(lines)
 }
 
+/// A text of at most so many bytes, whatever it comes from: a pipe or a device may have no end.
+fn read_at_most(path: &Path, most: u64) -> io::Result<String> {
+    let mut text = String::new();
+    let read = File::open(path)?.take(most + 1).read_to_string(&mut text)?;
+    if read as u64 > most {
+        return Err(io::Error::other(format!("it has more than {most} bytes")));
+    }
+    Ok(text)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_without_end_is_refused() {
+        let error = read_at_most(Path::new("/dev/zero"), 1000).expect_err("it has no end");
+        assert!(error.to_string().contains("more than 1000 bytes"), "{error}");
+    }
 
     const OUTPUT: OutputLength = OutputLength { tokens: LengthDist::Constant(7) };
 

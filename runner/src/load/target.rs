@@ -36,8 +36,18 @@ impl Target {
             _ => return Err(bad("it must begin with http://".to_owned())),
         }
         let authority = uri.authority().ok_or_else(|| bad("it names no host".to_owned()))?;
+        if uri.query().is_some() {
+            return Err(bad("it has a query, and requests have their own".to_owned()));
+        }
+        if authority.as_str().contains('@') {
+            return Err(bad("it carries a user name: put `authorization` into `load.headers`".to_owned()));
+        }
+        let port = match authority.port_u16() {
+            None if authority.as_str() == authority.host() => 80,
+            None | Some(0) => return Err(bad("its port is none from 1 to 65535".to_owned())),
+            Some(port) => port,
+        };
         let host = authority.host().trim_matches(['[', ']']);
-        let port = authority.port_u16().unwrap_or(80);
         let addresses: Vec<SocketAddr> = (host, port)
             .to_socket_addrs()
             .map_err(|error| bad(format!("host `{host}` has no address: {error}")))?
@@ -55,6 +65,12 @@ impl Target {
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
+    }
+
+    /// Server and prefix as one URL, without the `/v1` that the given one may end in.
+    #[must_use]
+    pub fn base(&self) -> String {
+        format!("http://{}{}", self.authority, self.prefix)
     }
 
     /// The path and query of a request.
@@ -100,6 +116,11 @@ mod tests {
         ] {
             let target = Target::parse(url).expect(url);
             assert_eq!(target.api_path(Api::OpenaiChat, true, None).expect("a path"), path, "{url}");
+            assert_eq!(
+                target.base() + "/v1/chat/completions",
+                format!("http://127.0.0.1:8000{path}"),
+                "{url}"
+            );
         }
     }
 
@@ -128,6 +149,11 @@ mod tests {
             ("ftp://127.0.0.1", "http://"),
             ("http://", "no URL"),
             ("", "no URL"),
+            ("http://127.0.0.1:8000/?key=1", "query"),
+            ("http://me:secret@127.0.0.1:8000", "user name"),
+            ("http://127.0.0.1:0", "port"),
+            ("http://127.0.0.1:99999", "port"),
+            ("http://[::1]:", "port"),
         ] {
             let error = Target::parse(url).expect_err(url).to_string();
             assert!(error.contains(why), "{error}");
