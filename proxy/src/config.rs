@@ -79,7 +79,9 @@ impl Default for Limits {
             idle: Duration::from_secs(600),
             connections: 20_000,
             idle_upstream: 1_024,
-            idle_upstream_for: Duration::from_secs(60),
+            // Below the 5 s after which uvicorn, which vLLM and many others are served by, closes an idle connection: the
+            // request that meets a close half-way is lost.
+            idle_upstream_for: Duration::from_secs(4),
             connect: Duration::from_secs(5),
             body_bytes: 8 << 20,
             answer_bytes: 8 << 20,

@@ -4,13 +4,11 @@
 use crate::body::BodyError;
 use crate::chunked::Chunks;
 use crate::link::ServerIo;
-use crate::worker::Worker;
 use bytes::{Bytes, BytesMut};
-use http::header::{CONNECTION, CONTENT_LENGTH, HeaderMap, TRANSFER_ENCODING};
-use http::{Response, Version};
+use http::Response;
+use http::header::{CONTENT_LENGTH, HeaderMap, TRANSFER_ENCODING};
 use http_body::{Body, Frame, SizeHint};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 /// An event stream, straight from the socket.
@@ -21,9 +19,6 @@ pub(crate) struct Direct {
     /// The connection went away before its socket could be taken.
     lost: bool,
     framing: Framing,
-    worker: Arc<Worker>,
-    /// Whether the connection may serve another request when this answer is complete.
-    keep: bool,
     trailers: Option<HeaderMap>,
 }
 
@@ -44,7 +39,7 @@ enum Got {
 
 impl Direct {
     /// The body behind the head of `response`, from a socket that hyper was taken off; nothing where that was lost.
-    pub(crate) fn new<B>(response: &Response<B>, io: Option<ServerIo>, worker: Arc<Worker>) -> Self {
+    pub(crate) fn new<B>(response: &Response<B>, io: Option<ServerIo>) -> Self {
         let headers = response.headers();
         let chunked = headers.get(TRANSFER_ENCODING).is_some_and(|coding| {
             coding.as_bytes().trim_ascii_end().to_ascii_lowercase().ends_with(b"chunked")
@@ -55,17 +50,10 @@ impl Direct {
             (false, Some(length)) => Framing::Length(length),
             (false, None) => Framing::Close,
         };
-        let close = headers.get(CONNECTION).is_some_and(|value| {
-            value
-                .as_bytes()
-                .split(|byte| *byte == b',')
-                .any(|token| token.trim_ascii().eq_ignore_ascii_case(b"close"))
-        });
-        let keep = response.version() == Version::HTTP_11 && !close && !matches!(framing, Framing::Close);
         let lost = io.is_none();
-        let mut direct = Self { io, lost, framing, worker, keep, trailers: None };
+        let mut direct = Self { io, lost, framing, trailers: None };
         if direct.is_complete() {
-            direct.finish(true);
+            direct.finish();
         }
         direct
     }
@@ -78,11 +66,11 @@ impl Direct {
         }
     }
 
-    /// The answer is complete. `clean`: nothing came behind it.
-    fn finish(&mut self, clean: bool) {
-        if let Some(io) = self.io.take().filter(|_| self.keep && clean) {
-            self.worker.pool.put_socket(io, self.worker.limits().idle_upstream);
-        }
+    /// The answer is complete. Its connection serves no other request: some servers (llama.cpp's) close it right after
+    /// a stream although they promised to keep it, and a request sent in that instant is lost. Connecting anew costs
+    /// less than a token.
+    fn finish(&mut self) {
+        self.io = None;
         if let Framing::Chunked(chunks) = &mut self.framing {
             self.trailers = chunks.trailers();
         }
@@ -90,23 +78,23 @@ impl Direct {
 }
 
 impl Framing {
-    /// Takes the framing off `bytes`; also says whether all of them belong to the answer.
-    fn decode(&mut self, bytes: &[u8]) -> (Got, bool) {
+    /// Takes the framing off `bytes`.
+    fn decode(&mut self, bytes: &[u8]) -> Got {
         if bytes.is_empty() {
-            return (Got::Eof, false);
+            return Got::Eof;
         }
         match self {
             Self::Length(left) => {
                 let n = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len());
                 *left -= n as u64;
-                (Got::Data(Bytes::copy_from_slice(&bytes[..n])), n == bytes.len())
+                Got::Data(Bytes::copy_from_slice(&bytes[..n]))
             }
-            Self::Close => (Got::Data(Bytes::copy_from_slice(bytes)), true),
+            Self::Close => Got::Data(Bytes::copy_from_slice(bytes)),
             Self::Chunked(chunks) => {
                 let mut data = BytesMut::with_capacity(bytes.len());
                 match chunks.decode(bytes, &mut data) {
-                    Ok(n) => (Got::Data(data.freeze()), n == bytes.len()),
-                    Err(_) => (Got::Bad, false),
+                    Ok(_) => Got::Data(data.freeze()),
+                    Err(_) => Got::Bad,
                 }
             }
         }
@@ -130,14 +118,10 @@ impl Body for Direct {
                 return Poll::Ready(this.trailers.take().map(|trailers| Ok(Frame::trailers(trailers))));
             };
             let framing = &mut this.framing;
-            let (got, clean) = match ready!(io.poll_bytes(cx, |bytes| framing.decode(bytes))) {
-                Ok(read) => read,
-                Err(_) => (Got::Bad, false),
-            };
-            match got {
+            match ready!(io.poll_bytes(cx, |bytes| framing.decode(bytes))).unwrap_or(Got::Bad) {
                 Got::Data(data) => {
                     if this.is_complete() {
-                        this.finish(clean);
+                        this.finish();
                     }
                     if !data.is_empty() {
                         return Poll::Ready(Some(Ok(Frame::data(data))));

@@ -95,18 +95,6 @@ impl ServerIo {
         &self.link
     }
 
-    /// For the next request, with nothing known of the one before.
-    pub(crate) fn renewed(self) -> Self {
-        Self { link: Arc::default(), ..self }
-    }
-
-    /// Whether the server has neither closed the connection nor said anything unasked.
-    pub(crate) fn is_quiet(&self) -> bool {
-        let mut byte = [0];
-        let read = self.io.inner().try_read(&mut byte);
-        self.kept.is_empty() && matches!(read, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
-    }
-
     /// Reads some bytes, and hands them to `take`; none at the end of the stream.
     pub(crate) fn poll_bytes<R>(
         &mut self,

@@ -14,17 +14,8 @@ use tokio::sync::oneshot;
 /// The connections to the server that a worker keeps.
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
-    idle: Mutex<Vec<(Kept, Instant)>>,
+    idle: Mutex<Vec<(Driven, Instant)>>,
     h2: Mutex<Option<http2::SendRequest<Sending>>>,
-}
-
-/// A connection that is free.
-#[derive(Debug)]
-pub(crate) enum Kept {
-    /// One that hyper drives.
-    Driven(Driven),
-    /// A bare socket, after an event stream.
-    Socket(ServerIo),
 }
 
 /// A connection that hyper drives, in a task of its own.
@@ -36,58 +27,39 @@ pub(crate) struct Driven {
     pub(crate) socket: oneshot::Receiver<ServerIo>,
 }
 
-impl Kept {
-    fn is_closed(&self) -> bool {
-        match self {
-            Self::Driven(driven) => driven.sender.is_closed(),
-            Self::Socket(socket) => !socket.is_quiet(),
-        }
-    }
-
-    fn is_ready(&self) -> bool {
-        match self {
-            Self::Driven(driven) => driven.sender.is_ready(),
-            Self::Socket(_) => true,
-        }
-    }
-}
-
 impl Pool {
-    fn idle(&self) -> MutexGuard<'_, Vec<(Kept, Instant)>> {
+    fn idle(&self) -> MutexGuard<'_, Vec<(Driven, Instant)>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The connection used last, as it is the least likely to be closed by now.
-    pub(crate) fn take(&self) -> Option<Kept> {
+    /// Nothing that was idle for `longest`: the server may be about to close it.
+    pub(crate) fn take(&self, longest: Duration) -> Option<Driven> {
+        let now = Instant::now();
         let mut idle = self.idle();
         let mut at = idle.len();
         while at > 0 {
             at -= 1;
-            if idle[at].0.is_closed() {
+            if idle[at].0.sender.is_closed() || now - idle[at].1 >= longest {
                 idle.remove(at);
-            } else if idle[at].0.is_ready() {
+            } else if idle[at].0.sender.is_ready() {
                 return Some(idle.remove(at).0);
             }
         }
         None
     }
 
-    fn put(&self, kept: Kept, most: usize) {
+    fn put(&self, kept: Driven, most: usize) {
         let mut idle = self.idle();
-        if idle.len() < most && !kept.is_closed() {
+        if idle.len() < most && !kept.sender.is_closed() {
             idle.push((kept, Instant::now()));
         }
-    }
-
-    /// Keeps a bare socket.
-    pub(crate) fn put_socket(&self, socket: ServerIo, most: usize) {
-        self.put(Kept::Socket(socket.renewed()), most);
     }
 
     /// Lets go of connections that were idle for longer than `longest`.
     pub(crate) fn prune(&self, longest: Duration) {
         let now = Instant::now();
-        self.idle().retain(|(kept, since)| !kept.is_closed() && now - *since < longest);
+        self.idle().retain(|(kept, since)| !kept.sender.is_closed() && now - *since < longest);
     }
 
     /// The HTTP/2 connection, shared by all requests.
@@ -113,7 +85,7 @@ impl Lease {
     /// The answer was read whole.
     pub(crate) fn give_back(lease: &mut Option<Self>) {
         if let Some(Self { driven, worker }) = lease.take() {
-            worker.pool.put(Kept::Driven(driven), worker.limits().idle_upstream);
+            worker.pool.put(driven, worker.limits().idle_upstream);
         }
     }
 
@@ -130,11 +102,11 @@ impl Lease {
         let taken = socket.await;
         drop(sender);
         match taken {
-            Ok(io) => Ok(Direct::new(response, Some(io), worker)),
+            Ok(io) => Ok(Direct::new(response, Some(io))),
             Err(_) => {
                 // Its task is gone, so the connection is: what comes of it is an answer that broke off.
                 drop(link);
-                Ok(Direct::new(response, None, worker))
+                Ok(Direct::new(response, None))
             }
         }
     }

@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::headers;
 use crate::link::{Drive, ServerIo};
 use crate::meter::bump;
-use crate::pool::{Driven, Kept, Lease};
+use crate::pool::{Driven, Lease};
 use crate::tunnel;
 use crate::worker::Worker;
 use http::header::{CONTENT_TYPE, HOST, HeaderValue};
@@ -165,11 +165,7 @@ async fn send_h1(
     worker: &Arc<Worker>,
     mut request: Request<Sending>,
 ) -> Result<(Response<Incoming>, Lease), Failure> {
-    while let Some(kept) = worker.pool.take() {
-        let mut driven = match kept {
-            Kept::Driven(driven) => driven,
-            Kept::Socket(io) => drive(worker, io).await?,
-        };
+    while let Some(mut driven) = worker.pool.take(worker.limits().idle_upstream_for) {
         // A kept connection may be closed by the server at the very moment we use it. Then the request goes out once
         // more if hyper hands it back (nothing was sent), or if sending it twice does no harm.
         let spare = harmless(&request);
