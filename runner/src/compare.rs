@@ -135,10 +135,10 @@ impl Comparison {
             writeln!(text, "note    {note}")?;
         }
         for phase in &self.phases {
-            let rows: Vec<[String; 5]> =
+            let rows: Vec<[String; COLUMNS]> =
                 std::iter::once(HEADER.map(str::to_owned)).chain(phase.changes.iter().map(row)).collect();
             let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-            let widths: [usize; 5] = std::array::from_fn(width);
+            let widths: [usize; COLUMNS] = std::array::from_fn(width);
             writeln!(text, "\n{}", phase.phase)?;
             for row in &rows {
                 let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
@@ -165,7 +165,7 @@ impl Comparison {
             writeln!(md, "- {}", escape(note))?;
         }
         for phase in &self.phases {
-            writeln!(md, "\n## {}\n\n| {} |\n|---|---|---|---|---|", phase.phase, HEADER.join(" | "))?;
+            writeln!(md, "\n## {}\n\n| {} |\n|{}", phase.phase, HEADER.join(" | "), "---|".repeat(COLUMNS))?;
             for change in &phase.changes {
                 writeln!(md, "| {} |", row(change).join(" | "))?;
             }
@@ -174,9 +174,10 @@ impl Comparison {
     }
 }
 
-const HEADER: [&str; 5] = ["metric", "before", "after", "ratio (95 %)", "finding"];
+const HEADER: [&str; COLUMNS] = ["metric", "before", "after", "ratio (95 %)", "difference (95 %)", "finding"];
+const COLUMNS: usize = 6;
 
-fn row(change: &Change) -> [String; 5] {
-    let [before, after, ratio, _] = change_cells(change);
-    [change.metric.clone(), before, after, ratio, finding_word(change.finding).to_owned()]
+fn row(change: &Change) -> [String; COLUMNS] {
+    let [before, after, ratio, difference] = change_cells(change);
+    [change.metric.clone(), before, after, ratio, difference, finding_word(change.finding).to_owned()]
 }

@@ -6,9 +6,10 @@ use brownout_injector::journal::What;
 use brownout_runner::compare::compare;
 use brownout_runner::record::{ClientHealth, Outcome, Phase, Recording};
 use brownout_runner::report::{
-    Mode, Report, files, html, junit, markdown, picture, read_report, render_again, write_all,
+    Mode, Report, files, html, junit, markdown, picture, read_report, render_again, text, write_all,
 };
 use brownout_runner::sla::{AbortGuard, LineOutcome};
+use brownout_runner::summary::Unit;
 use brownout_runner::summary::degradation::Finding;
 use brownout_runner::summary::recovery::RecoveryState;
 use brownout_runner::verdict::{VerdictKind, cut_short_by_guard};
@@ -89,6 +90,84 @@ fn injected_and_organic_errors_are_apart() {
     assert!(of("http_5xx").injected > 5 && of("http_5xx").organic == 0);
     let baseline = report.phase("baseline").expect("there is one");
     assert!(baseline.outcomes.iter().all(|outcome| outcome.injected == 0));
+}
+
+#[test]
+fn detection_counts_from_when_faults_could_act_and_not_from_the_end_of_a_hold() {
+    let prompt = story(1.0).report();
+    let mut run = story(1.0);
+    for entry in &mut run.journal {
+        if let What::Fired(fired) = &mut entry.what {
+            (entry.at, fired.given_ms) = (entry.at + 20.0, fired.given_ms + 20_000.0);
+        }
+    }
+    let late = run.report();
+    assert_eq!(late.detection, prompt.detection);
+    let first = late.faults[0].first_fired_at.expect("it fired");
+    assert!((45.0..47.0).contains(&first), "{first}");
+    // A fault that begins 30 s after it was armed is detected from there.
+    run.scenario.spec.faults.iter_mut().for_each(|fault| {
+        fault.when.after = Some("30s".parse().expect("is a time"));
+        fault.when.r#for = None;
+    });
+    let windows = &run.report().fault_windows;
+    assert!(windows.iter().all(|window| (window.from - 75.0).abs() < 1e-9), "{windows:?}");
+    run.recording.phases[2].2 = 75.5;
+    run.recording.requests.retain(|request| request.scheduled < 75.5);
+    let short = run.report().detection.expect("there were faults");
+    assert!(!short.watched && short.note.contains("less than 2 windows"), "{short:?}");
+}
+
+#[test]
+fn differences_of_shares_are_in_points_in_every_form() {
+    let mut run = story(1.0);
+    for request in run.recording.requests.iter_mut().filter(|r| r.outcome != Outcome::Ok) {
+        *request = complete_request(request.number, request.phase, request.scheduled, 0.1, vec![0.02; 47]);
+    }
+    for request in run.recording.requests.iter_mut().filter(|r| r.phase == Phase::Fault && r.number % 2 == 0)
+    {
+        *request = failed_request(request.number, request.phase, request.scheduled, Outcome::Http5xx);
+    }
+    let report = run.report();
+    let change = report.changes.iter().find(|c| c.metric == "error rate").expect("is in the table");
+    let points = text::difference(change.difference.expect("both are known"), Unit::Share);
+    assert!(points.starts_with('+') && points.ends_with(" points"), "{points}");
+    let (calm, harmed) = (Folder::new("no-points"), Folder::new("points"));
+    let quiet = story(0.0);
+    write_all(&calm.0, &quiet.report(), &quiet.recording, &quiet.journal).expect("it can be written");
+    write_all(&harmed.0, &report, &run.recording, &run.journal).expect("it can be written");
+    for text in [markdown::render(&report), html::render(&report), picture::render(&report)] {
+        assert!(text.contains(&points), "no {points} in {text}");
+    }
+    let compared = compare(&calm.0, &harmed.0).expect("both can be read");
+    for text in [compared.to_text(), compared.to_markdown()] {
+        assert!(text.lines().any(|l| l.contains("error rate") && l.contains(" points")), "{text}");
+    }
+}
+
+#[test]
+fn what_was_over_in_the_first_window_is_given_as_at_most_that() {
+    let mut run = story(0.0);
+    run.counts.truncate(1);
+    run.scenario.spec.faults.truncate(1);
+    let report = run.report();
+    let recovery = report.recovery.as_ref().expect("there were faults");
+    let short = format!("≤ {}", text::seconds(recovery.window_seconds));
+    assert_eq!(recovery.in_short().as_ref(), Some(&short));
+    for text in [markdown::render(&report), html::render(&report), picture::render(&report)] {
+        assert!(text.contains(&short), "no {short} in {text}");
+    }
+}
+
+#[test]
+fn rates_have_no_bound_below_nothing() {
+    let mut run = story(0.0);
+    run.recording.requests.retain(|r| r.phase != Phase::Fault || r.scheduled < 48.0);
+    let report = run.report();
+    for rate in [report.phases[1].request_rate, report.phases[1].goodput, report.phases[1].throughput] {
+        let interval = rate.interval.expect("there are bins enough");
+        assert_eq!(interval.low, Some(0.0), "{interval:?}");
+    }
 }
 
 #[test]

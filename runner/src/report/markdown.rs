@@ -54,13 +54,13 @@ fn write(report: &Report, md: &mut String) -> std::fmt::Result {
     if !report.changes.is_empty() {
         writeln!(
             md,
-            "\n## Degradation\n\n| metric | baseline | with faults | ratio (95 %) | finding |\n|---|---|---|---|---|"
+            "\n## Degradation\n\n| metric | baseline | with faults | ratio (95 %) | difference (95 %) | finding |\n|---|---|---|---|---|---|"
         )?;
         for change in &report.changes {
-            let [before, after, ratio, _] = change_cells(change);
+            let [before, after, ratio, difference] = change_cells(change);
             writeln!(
                 md,
-                "| {} | {before} | {after} | {ratio} | {} |",
+                "| {} | {before} | {after} | {ratio} | {difference} | {} |",
                 change.metric,
                 finding_word(change.finding)
             )?;
@@ -177,7 +177,7 @@ pub(crate) const fn finding_word(finding: Finding) -> &'static str {
 pub fn line_cells(line: &LineResult) -> (String, String) {
     let show = |value: f64| line.unit.show(value);
     let bounds = text::interval(line.bounds, show).unwrap_or_else(|| text::NOTHING.to_owned());
-    (text::maybe(line.measured, show), bounds)
+    (text::maybe(line.measured, |value| text::at_most(line.at_most, show(value))), bounds)
 }
 
 /// The unit of a metric that is named as SLA lines name it.
@@ -205,14 +205,20 @@ pub fn change_cells(change: &Change) -> [String; 4] {
             with(text::maybe(ratio, text::factor), text::interval(change.ratio_interval, text::factor))
         }
     };
-    let difference =
-        text::maybe(change.difference, |d| if d > 0.0 { format!("+{}", show(d)) } else { show(d) });
+    let differ = |value: f64| text::difference(value, unit);
+    let difference = text::maybe(change.difference, differ);
     [
         text::maybe(change.before, show),
         text::maybe(change.after, show),
         ratio,
-        with(difference, text::interval(change.difference_interval, show)),
+        with(difference, text::interval(change.difference_interval, differ)),
     ]
+}
+
+/// How far a metric moved, in a word or two: the factor, or the difference where there is none.
+pub(crate) fn moved(change: &Change) -> Option<String> {
+    let difference = |value: f64| text::difference(value, unit_of(&change.metric));
+    change.ratio.map(text::factor).or_else(|| change.difference.filter(|d| *d != 0.0).map(difference))
 }
 
 /// Eligible, chosen, fired, asked share, given share, delays.
@@ -251,7 +257,7 @@ pub(crate) fn detection_words(report: &Report) -> String {
         None => "Nothing to detect: no fault phase, or no faults.".to_owned(),
         Some(found) => match (&found.metric, found.seconds) {
             (Some(metric), Some(seconds)) => format!(
-                "The damage showed within {} of the first firing, in {metric}.",
+                "The damage showed in {metric}, within {} of when faults could first act.",
                 text::seconds(seconds)
             ),
             _ if found.watched => format!("No damage showed: {}.", found.note),
@@ -266,8 +272,9 @@ pub(crate) fn recovery_words(report: &Report) -> String {
         None => "Nothing to recover from.".to_owned(),
         Some(recovery) => match (recovery.state, recovery.within_seconds) {
             (RecoveryState::Recovered, Some(within)) => format!(
-                "Recovered within {} of the end of the faults: {}.",
+                "Recovered within {} of the end of the faults{}: {}.",
                 text::seconds(within),
+                if recovery.at_once() { " (the width of a window, so perhaps at once)" } else { "" },
                 recovery.note
             ),
             (RecoveryState::NotRecovered, _) => format!(

@@ -147,9 +147,12 @@ impl Report {
         };
         let with_faults = pair.filter(|_| !scenario.spec.faults.is_empty());
         let faults = if run { aligned.proofs(scenario, rule_counts) } else { Vec::new() };
+        let duration = spans.iter().map(|(.., end)| *end).fold(0.0, f64::max);
+        let fault_windows = if run { aligned.windows(scenario, duration) } else { Vec::new() };
         let detection = with_faults.map(|(baseline, fault)| {
-            let first = faults.iter().filter_map(|fault| fault.first_fired_at).min_by(f64::total_cmp);
-            let from = first.or_else(|| aligned.first_armed()).unwrap_or(fault.start).max(fault.start);
+            // Not from the first firing: the journal tells of that only as the request ends.
+            let first = fault_windows.iter().map(|window| window.from).min_by(f64::total_cmp);
+            let from = first.unwrap_or(fault.start).max(fault.start);
             detect(baseline, fault, from, &recovery_rule)
         });
         let recovery = with_faults.map(|(baseline, fault)| {
@@ -170,7 +173,6 @@ impl Report {
             cut_short: recording.cut_short.as_deref(),
             invalid: unread.or_else(|| invalid(&phases, &sla, run)),
         });
-        let duration = spans.iter().map(|(.., end)| *end).fold(0.0, f64::max);
         Self {
             report_version: REPORT_VERSION,
             verdict,
@@ -190,7 +192,7 @@ impl Report {
                 .collect(),
             good_request: good.in_words(),
             faults,
-            fault_windows: if run { aligned.windows(scenario, duration) } else { Vec::new() },
+            fault_windows,
             client,
             client_findings,
             curves: phases.iter().flat_map(curves::of_phase).collect(),

@@ -2,7 +2,7 @@
 
 use super::html::charts::{self, Panel};
 use super::html::{CHARTS, COLOURS, PATTERNS};
-use super::markdown::{change_cells, detection_words, recovery_words};
+use super::markdown::{change_cells, detection_words, moved, recovery_words};
 use super::svg::{Canvas, escape};
 use super::{Report, text};
 use crate::summary::degradation::Finding;
@@ -90,11 +90,11 @@ fn figures(canvas: &mut Canvas, report: &Report, y: f64, width: f64) -> f64 {
             Finding::Better => "better",
             Finding::Same | Finding::Unknown => "",
         };
-        let ratio = change.ratio.map_or(String::new(), |ratio| format!(", {}", text::factor(ratio)));
+        let ratio = moved(change).map_or(String::new(), |moved| format!(", {moved}"));
         shown.push((metric.to_owned(), after, format!("baseline {before}{ratio}"), class));
     }
     if let Some(recovery) = &report.recovery {
-        let within = text::maybe(recovery.within_seconds, text::seconds);
+        let within = recovery.in_short().unwrap_or_else(|| text::NOTHING.to_owned());
         shown.push(("recovery".to_owned(), within, "after the faults ended".to_owned(), "better"));
     }
     if shown.is_empty() {

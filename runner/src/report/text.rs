@@ -50,6 +50,20 @@ pub fn share(value: f64) -> String {
     format!("{} %", number(value * 100.0))
 }
 
+/// A difference of two shares: `48.8 points`, which are percentage points. In percent it would read as a ratio.
+#[must_use]
+pub fn points(value: f64) -> String {
+    let number = number(value * 100.0);
+    let one = matches!(number.as_str(), "1" | "-1");
+    format!("{number} point{}", if one { "" } else { "s" })
+}
+
+/// `text`, as the upper bound that it is where `bound` says so.
+#[must_use]
+pub fn at_most(bound: bool, text: String) -> String {
+    if bound { format!("≤ {text}") } else { text }
+}
+
 /// A factor: `2.31×`.
 #[must_use]
 pub fn factor(value: f64) -> String {
@@ -65,6 +79,14 @@ pub fn value(value: f64, unit: Unit) -> String {
         Unit::RequestsPerSecond => format!("{} req/s", number(value)),
         Unit::TokensPerSecond => format!("{} tok/s", number(value)),
     }
+}
+
+/// A difference of two values of that unit, with a sign: a difference of shares is in percentage points.
+#[must_use]
+pub fn difference(value: f64, unit: Unit) -> String {
+    let text = self::value(value, unit);
+    let text = if unit == Unit::Share { points(value) } else { text };
+    if value > 0.0 { format!("+{text}") } else { text }
 }
 
 /// A value with its unit, or a dash.
@@ -124,6 +146,9 @@ mod tests {
             assert_eq!(seconds(value), text);
         }
         assert_eq!(share(0.012_34), "1.23 %");
+        assert_eq!(difference(0.488, Unit::Share), "+48.8 points");
+        assert_eq!(difference(-0.01, Unit::Share), "-1 point");
+        assert_eq!(difference(0.1, Unit::Seconds), "+100 ms");
         assert_eq!(factor(3.0), "3×");
         assert_eq!(count(1_234_567), "1,234,567");
         assert_eq!(plural(1, "request"), "1 request");

@@ -34,6 +34,9 @@ pub struct LineResult {
     pub unit: LineUnit,
     /// What was measured; none where there are too few samples.
     pub measured: Option<f64>,
+    /// Whether that is only an upper bound: recovered in the first window that was looked at.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub at_most: bool,
     /// The one-sided 95 % bounds of it, each on its own.
     pub bounds: Option<Interval>,
     /// What it was held against.
@@ -171,6 +174,7 @@ impl Asked<'_> {
             outcome,
             unit: LineUnit::of(self.metric),
             measured: None,
+            at_most: false,
             bounds: None,
             bound: None,
             baseline: None,
@@ -473,6 +477,7 @@ fn recovery_line(line: &Line, limit: Duration, recovery: Option<&Recovery>) -> L
         outcome,
         unit: LineUnit::Seconds,
         measured: recovery.and_then(|recovery| recovery.within_seconds),
+        at_most: recovery.is_some_and(Recovery::at_once),
         bounds: None,
         bound: Some(limit),
         baseline: None,

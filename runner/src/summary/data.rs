@@ -248,13 +248,13 @@ impl<'a> PhaseData<'a> {
             (Metric::Itl, _) => self.resampled(metric, Some(statistic)).interval(sides),
             (_, Some(series)) => match statistic {
                 Statistic::Percentile(p) => Some(quantile::interval(&series.sorted, p / 100.0, sides)),
-                _ => mean::interval(&series.values, sides),
+                _ => never_negative(mean::interval(&series.values, sides)),
             },
             (Metric::ErrorRate, _) => rate::wilson(self.failed, self.counted, sides),
             (Metric::TruncationRate, _) => rate::wilson(self.truncated, self.counted, sides),
             (Metric::StallRate, _) => self.resampled(metric, None).interval(sides),
             _ if self.requests.is_empty() => None,
-            _ => mean::interval(self.per_second(metric), sides),
+            _ => never_negative(mean::interval(self.per_second(metric), sides)),
         }
     }
 
@@ -300,4 +300,9 @@ impl<'a> PhaseData<'a> {
             None => vec![Vec::new(); stats.len()],
         }
     }
+}
+
+/// What is never below 0, such as a time or a rate, has no bound below it either; a t interval does not know that.
+fn never_negative(interval: Option<Interval>) -> Option<Interval> {
+    interval.map(|interval| Interval { low: interval.low.map(|low| low.max(0.0)), ..interval })
 }

@@ -59,7 +59,8 @@ pub struct FaultProof {
     pub fired: u64,
     /// Events, tokens or bodies that it touched.
     pub touched: u64,
-    /// When it first did something, in seconds since the run began.
+    /// When it had first done something at the latest, in seconds since the run began: a firing enters the journal as
+    /// its request ends, so the waiting that the fault gave is taken off; what the server itself took is not known.
     pub first_fired_at: Option<f64>,
     /// The share of eligible requests that it was asked to choose, where that is one number.
     pub asked_share: Option<f64>,
@@ -137,13 +138,6 @@ impl<'a> Aligned<'a> {
         self.entries.iter().rev().find_map(is)
     }
 
-    /// When the first fault was armed.
-    #[must_use]
-    pub fn first_armed(&self) -> Option<f64> {
-        let is = |(at, what): &(f64, &What)| matches!(what, What::Armed { .. }).then_some(*at);
-        self.entries.iter().find_map(is)
-    }
-
     /// What fired and touched something.
     pub fn fired(&self) -> impl Iterator<Item = (f64, &'a Fired)> + '_ {
         self.entries.iter().filter_map(|(at, what)| match what {
@@ -201,6 +195,7 @@ impl<'a> Aligned<'a> {
         let asked_share = one_number.then(|| when.probability.unwrap_or(1.0));
         let met = count.filter(|count| count.eligible > 0);
         let share_interval = met.and_then(|c| wilson(c.chosen, c.eligible, Sides::Two));
+        let armed_at = self.armed(&entry.name);
         let mut proof = FaultProof {
             fault: entry.name.clone(),
             kind: about.kind.to_owned(),
@@ -210,13 +205,16 @@ impl<'a> Aligned<'a> {
                 .unwrap_or_default(),
             certifies: about.certifies.to_owned(),
             does_not_certify: about.does_not_certify.to_owned(),
-            armed_at: self.armed(&entry.name),
-            healed_at: self.armed(&entry.name).and_then(|_| self.healed()),
+            armed_at,
+            healed_at: armed_at.and_then(|_| self.healed()),
             eligible,
             chosen,
             fired: fired.len() as u64,
             touched: fired.iter().map(|(_, f)| f.touched).sum(),
-            first_fired_at: fired.iter().map(|(at, _)| *at).min_by(f64::total_cmp),
+            first_fired_at: fired
+                .iter()
+                .map(|(at, f)| (at - f.given_ms / 1e3).max(armed_at.unwrap_or(0.0)))
+                .min_by(f64::total_cmp),
             asked_share,
             share: met.map(|c| c.chosen as f64 / c.eligible as f64),
             share_interval,

@@ -4,6 +4,7 @@ use super::data::PhaseData;
 use super::failed;
 use super::good::GoodRule;
 use crate::record::RequestRecord;
+use crate::report::text;
 use crate::stats::rate::wilson;
 use crate::stats::{Interval, Sides, mean};
 use serde::{Deserialize, Serialize};
@@ -27,8 +28,8 @@ pub struct Detection {
     pub watched: bool,
     /// What showed it first: `ttft`, `itl`, `error rate`.
     pub metric: Option<String>,
-    /// Seconds from the first firing (from arming, where no firing is known) to the end of the window that showed it;
-    /// none where nothing did.
+    /// Seconds from when the first fault could act (armed, and its own window begun) to the end of the window that
+    /// showed it; none where nothing did.
     pub seconds: Option<f64>,
     /// Width of the windows in seconds: the resolution of the number.
     pub window_seconds: f64,
@@ -51,6 +52,20 @@ pub struct Recovery {
     pub window_seconds: f64,
     /// In words.
     pub note: String,
+}
+
+impl Recovery {
+    /// Whether it was over in the first window already, so that the time is only the resolution of the answer.
+    #[must_use]
+    pub fn at_once(&self) -> bool {
+        self.within_seconds.is_some_and(|within| within <= self.window_seconds)
+    }
+
+    /// The time as a number: `4.17 s`, or `≤ 500 ms` where it was over in the first window already.
+    #[must_use]
+    pub fn in_short(&self) -> Option<String> {
+        self.within_seconds.map(|within| text::at_most(self.at_once(), text::seconds(within)))
+    }
 }
 
 /// Whether the damage was over.
@@ -100,10 +115,10 @@ fn window_seconds(baseline: &PhaseData<'_>) -> f64 {
     if rate > 0.0 { (REQUESTS_A_WINDOW / rate).max(SHORTEST_WINDOW) } else { SHORTEST_WINDOW }
 }
 
-/// Finds the first window after `fired` (in seconds since the run began) in which a metric leaves the band of the
-/// baseline's windows, and stays out for the next.
+/// Finds the first window after `from` (when a fault could first act, in seconds since the run began) in which a metric
+/// leaves the band of the baseline's windows, and stays out for the next.
 #[must_use]
-pub fn detect(baseline: &PhaseData<'_>, fault: &PhaseData<'_>, fired: f64, good: &GoodRule) -> Detection {
+pub fn detect(baseline: &PhaseData<'_>, fault: &PhaseData<'_>, from: f64, good: &GoodRule) -> Detection {
     let width = window_seconds(baseline);
     let none = |watched: bool, note: String| Detection {
         watched,
@@ -119,7 +134,13 @@ pub fn detect(baseline: &PhaseData<'_>, fault: &PhaseData<'_>, fired: f64, good:
             format!("the baseline is shorter than {BASELINE_WINDOWS} windows of {width:.1} s"),
         );
     }
-    let sick = windows(&fault.requests, (fired, fault.end), width, good);
+    let sick = windows(&fault.requests, (from, fault.end), width, good);
+    if sick.len() < WINDOWS_TO_DETECT {
+        return none(
+            false,
+            format!("faults could act for less than {WINDOWS_TO_DETECT} windows of {width:.1} s"),
+        );
+    }
     type Reading = fn(&Window) -> Option<f64>;
     let readings: [(&str, Reading); 3] = [
         ("ttft", |w| mean::mean(&w.ttfts)),

@@ -2,7 +2,7 @@
 
 use super::charts::{self, Forest, PANELS};
 use crate::report::markdown::{
-    change_cells, client_words, detection_words, fault_cells, finding_word, line_cells, outcome_word,
+    change_cells, client_words, detection_words, fault_cells, finding_word, line_cells, moved, outcome_word,
     phase_rows, recovery_words, unit_of,
 };
 use crate::report::{Report, text};
@@ -82,9 +82,9 @@ pub(super) fn key_figures(report: &Report) -> Markup {
                     div class={ "tile " (match recovery.state {
                         RecoveryState::Recovered => "better", RecoveryState::NotRecovered => "worse", RecoveryState::Unknown => "same" }) } {
                         p.name { "Recovery" }
-                        p.big { (text::maybe(recovery.within_seconds, text::seconds)) }
+                        p.big { (recovery.in_short().unwrap_or_else(|| text::NOTHING.to_owned())) }
                         p.small { (match recovery.state {
-                            RecoveryState::Recovered => "after the faults ended, at most",
+                            RecoveryState::Recovered => "after the faults ended",
                             RecoveryState::NotRecovered => "not recovered while watched",
                             RecoveryState::Unknown => "cannot be said" }) }
                     }
@@ -102,7 +102,7 @@ fn tile(name: &str, change: &Change) -> Markup {
             p.big { (text::maybe(change.after, show)) }
             p.small {
                 "baseline " (text::maybe(change.before, show))
-                @if let Some(ratio) = change.ratio { ", " (text::factor(ratio)) }
+                @if let Some(moved) = moved(change) { ", " (moved) }
             }
         }
     }
