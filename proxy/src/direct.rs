@@ -16,8 +16,8 @@ use std::task::{Context, Poll, ready};
 pub(crate) struct Direct {
     /// The socket; nothing once the stream has ended.
     io: Option<ServerIo>,
-    /// The connection went away before its socket could be taken.
-    lost: bool,
+    /// The answer broke off, and that is still to be told: what came before it goes first.
+    broken: bool,
     framing: Framing,
     trailers: Option<HeaderMap>,
 }
@@ -34,7 +34,8 @@ enum Framing {
 enum Got {
     Data(Bytes),
     Eof,
-    Bad,
+    /// No framing any more, behind this data.
+    Bad(Bytes),
 }
 
 impl Direct {
@@ -50,8 +51,8 @@ impl Direct {
             (false, Some(length)) => Framing::Length(length),
             (false, None) => Framing::Close,
         };
-        let lost = io.is_none();
-        let mut direct = Self { io, lost, framing, trailers: None };
+        let broken = io.is_none();
+        let mut direct = Self { io, broken, framing, trailers: None };
         if direct.is_complete() {
             direct.finish();
         }
@@ -94,7 +95,7 @@ impl Framing {
                 let mut data = BytesMut::with_capacity(bytes.len());
                 match chunks.decode(bytes, &mut data) {
                     Ok(_) => Got::Data(data.freeze()),
-                    Err(_) => Got::Bad,
+                    Err(_) => Got::Bad(data.freeze()),
                 }
             }
         }
@@ -110,7 +111,7 @@ impl Body for Direct {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let this = &mut *self;
-        if std::mem::take(&mut this.lost) {
+        if std::mem::take(&mut this.broken) {
             return Poll::Ready(Some(Err(BodyError::BrokenOff)));
         }
         loop {
@@ -118,7 +119,7 @@ impl Body for Direct {
                 return Poll::Ready(this.trailers.take().map(|trailers| Ok(Frame::trailers(trailers))));
             };
             let framing = &mut this.framing;
-            match ready!(io.poll_bytes(cx, |bytes| framing.decode(bytes))).unwrap_or(Got::Bad) {
+            match ready!(io.poll_bytes(cx, |bytes| framing.decode(bytes))).unwrap_or(Got::Bad(Bytes::new())) {
                 Got::Data(data) => {
                     if this.is_complete() {
                         this.finish();
@@ -128,7 +129,11 @@ impl Body for Direct {
                     }
                 }
                 Got::Eof if matches!(this.framing, Framing::Close) => this.io = None,
-                Got::Eof | Got::Bad => {
+                Got::Bad(data) if !data.is_empty() => {
+                    (this.io, this.broken) = (None, true);
+                    return Poll::Ready(Some(Ok(Frame::data(data))));
+                }
+                Got::Eof | Got::Bad(_) => {
                     this.io = None;
                     return Poll::Ready(Some(Err(BodyError::BrokenOff)));
                 }
@@ -137,12 +142,12 @@ impl Body for Direct {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.io.is_none() && self.trailers.is_none() && !self.lost
+        self.io.is_none() && self.trailers.is_none() && !self.broken
     }
 
     fn size_hint(&self) -> SizeHint {
         match (&self.io, &self.framing) {
-            (None, _) if !self.lost => SizeHint::with_exact(0),
+            (None, _) if !self.broken => SizeHint::with_exact(0),
             (_, Framing::Length(left)) => SizeHint::with_exact(*left),
             _ => SizeHint::default(),
         }

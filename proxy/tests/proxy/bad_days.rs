@@ -83,13 +83,16 @@ async fn what_came_before_a_break_reaches_the_client() {
     for n in 0..3 {
         cut.extend(chunk(&token(n)));
     }
-    let server = Server::start(move |_| vec![Do::Send(cut.clone()), Do::Close]).await;
-    let bench = Bench::start(&server.url());
-    // Held back or not: the break waits for the tokens that came before it.
-    for faults in ["- {name: slow, slowTokens: {delay: {constant: 10ms}}}", "[]"] {
-        bench.arm(faults);
-        let answer = bench.client().await.ask(chat(true)).await;
-        assert_eq!((answer.count("word"), answer.end), (3, End::Eof), "{faults}: {}", answer.text());
+    let garbled = [&cut[..], b"no chunk\r\n"].concat();
+    for sent in [cut, garbled] {
+        let server = Server::start(move |_| vec![Do::Send(sent.clone()), Do::Close]).await;
+        let bench = Bench::start(&server.url());
+        // Held back or not: the break waits for the tokens that came before it.
+        for faults in ["- {name: slow, slowTokens: {delay: {constant: 10ms}}}", "[]"] {
+            bench.arm(faults);
+            let answer = bench.client().await.ask(chat(true)).await;
+            assert_eq!((answer.count("word"), answer.end), (3, End::Eof), "{faults}: {}", answer.text());
+        }
     }
 }
 
