@@ -5,7 +5,6 @@ use crate::report::files::{read_report, read_requests};
 use crate::report::markdown::{change_cells, code, escape, finding_word};
 use crate::report::{Prepared, Report, ReportError};
 use crate::summary::degradation::{Change, changes};
-use crate::summary::phase_name;
 use serde::Serialize;
 use std::fmt::Write;
 use std::path::Path;
@@ -50,7 +49,7 @@ pub struct PhaseComparison {
 /// When a file of either cannot be read, or either report is of another version than this program's.
 pub fn compare(before: &Path, after: &Path) -> Result<Comparison, ReportError> {
     let (old, new) = (read_report(before)?, read_report(after)?);
-    let (old_requests, new_requests) = (read_requests(before)?, read_requests(after)?);
+    let (old_requests, new_requests) = (read_requests(before, &old)?, read_requests(after, &new)?);
     Ok(Comparison {
         before: name(before, &old),
         after: name(after, &new),
@@ -74,6 +73,7 @@ fn phases(
     let prepare = |report: &Report, requests, seed| {
         Prepared::new(&report.scenario, &report.phase_spans, requests, report.meta.mode, seed)
     };
+    let (before_mode, after_mode) = (old.meta.mode, new.meta.mode);
     // Two seeds, or runs of one seed would be resampled in step and seem more alike than they are.
     let old = prepare(old, old_requests, old.seed);
     let new = prepare(new, new_requests, new.seed.wrapping_add(0x9e37_79b9));
@@ -83,7 +83,8 @@ fn phases(
         .filter_map(|before| {
             let same = |phase: &&crate::summary::data::PhaseData<'_>| phase.phase == before.phase;
             let after = new.phases.iter().find(same).filter(|phase| !phase.requests.is_empty())?;
-            let phase = phase_name(before.phase).to_owned();
+            let [was, is] = [before_mode, after_mode].map(|mode| mode.phase_name(before.phase));
+            let phase = if was == is { was.to_owned() } else { format!("{was} / {is}") };
             Some(PhaseComparison { phase, changes: changes(before, after) })
         })
         .collect()

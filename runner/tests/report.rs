@@ -265,6 +265,13 @@ fn a_run_of_load_alone_is_judged_on_absolute_lines() {
     assert_eq!(outcome(&report, "itl p99 < 3x baseline"), LineOutcome::NotJudged);
     assert_eq!(outcome(&report, "recovers within 10s"), LineOutcome::NotJudged);
     assert_eq!(outcome(&report, "error rate < 5%"), LineOutcome::Pass);
+    // What is measured has one name, in every form and picture.
+    assert_eq!(report.phases.iter().map(|p| p.phase.as_str()).collect::<Vec<_>>(), ["load"]);
+    assert_eq!(report.shown_phases(), [("warmup", 0.0, 5.0), ("load", 5.0, 110.0)]);
+    for text in [markdown::render(&report), html::render(&report), picture::render(&report)] {
+        assert!(text.contains("load") && !text.contains(">fault<") && !text.contains(">recovery<"), "{text}");
+        assert!(!text.contains("| baseline") && !text.contains(">baseline<"), "{text}");
+    }
 }
 
 #[test]
@@ -429,6 +436,37 @@ fn another_version_is_refused() {
         .expect("it can be written");
     let error = read_report(&folder.0).expect_err("it is of another version").to_string();
     assert!(error.contains("version 99"), "{error}");
+}
+
+#[test]
+fn records_that_were_lost_are_missed_and_a_strange_folder_is_named() {
+    let folder = Folder::new("lost");
+    let run = story(0.0);
+    write_all(&folder.0, &run.report(), &run.recording, &run.journal).expect("it can be written");
+    let all = run.recording.requests.len();
+    for file in [files::JOURNAL, files::REQUESTS] {
+        let path = folder.0.join(file);
+        let text = std::fs::read_to_string(&path).expect("it is there");
+        let lines = text.lines().count();
+        let short: String = text.split_inclusive('\n').take(lines - 1).collect();
+        std::fs::write(&path, short).expect("it can be written");
+        let error = render_again(&folder.0).expect_err("a line is missing").to_string();
+        let (expected, found) = (format!("made of {lines} lines"), format!("has {}", lines - 1));
+        assert!(error.contains(file) && error.contains(&expected) && error.ends_with(&found), "{error}");
+        if file == files::REQUESTS {
+            assert_eq!(lines, all);
+            assert_eq!(compare(&folder.0, &folder.0).expect_err("a line is missing").to_string(), error);
+        }
+        std::fs::write(&path, text).expect("it can be written");
+    }
+    render_again(&folder.0).expect("it is whole again");
+    let nowhere = folder.0.join("nowhere");
+    for error in [render_again(&nowhere).err(), compare(&folder.0, &nowhere).err()] {
+        let error = error.expect("there is no run");
+        assert!(std::error::Error::source(&error).is_none(), "it would be said twice");
+        let wanted = format!("{} is not a run's folder: it has no report.json", nowhere.display());
+        assert_eq!(error.to_string(), wanted);
+    }
 }
 
 #[test]

@@ -2,7 +2,6 @@
 
 use crate::stats::quantile::{least_samples, of_sorted};
 use crate::summary::data::PhaseData;
-use crate::summary::phase_name;
 use serde::{Deserialize, Serialize};
 
 /// One latency of one phase over percentiles.
@@ -21,8 +20,8 @@ const POINTS_A_DECADE: usize = 12;
 /// As far out as four nines.
 const DECADES: usize = 4;
 
-/// The curves of a phase; empty ones are left out.
-pub(super) fn of_phase(phase: &PhaseData<'_>) -> Vec<Curve> {
+/// The curves of a phase that is called `name`; empty ones are left out.
+pub(super) fn of_phase(phase: &PhaseData<'_>, name: &str) -> Vec<Curve> {
     [("ttft", &phase.ttft), ("itl", &phase.itl), ("e2e", &phase.e2e)]
         .into_iter()
         .filter_map(|(metric, series)| {
@@ -33,11 +32,7 @@ pub(super) fn of_phase(phase: &PhaseData<'_>) -> Vec<Curve> {
                     .then(|| of_sorted(&series.sorted, p).map(|value| (p, value)))?
             };
             let points: Vec<(f64, f64)> = (0..=POINTS_A_DECADE * DECADES).map_while(point).collect();
-            (points.len() > 1).then(|| Curve {
-                metric: metric.to_owned(),
-                phase: phase_name(phase.phase).to_owned(),
-                points,
-            })
+            (points.len() > 1).then(|| Curve { metric: metric.to_owned(), phase: name.to_owned(), points })
         })
         .collect()
 }

@@ -27,22 +27,40 @@ pub const JOURNAL: &str = "journal.jsonl";
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
     /// A file could not be read or written.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {why}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
-        source: io::Error,
+        /// Why. Part of the message, so not its source as well: whoever prints a chain of causes would say it twice.
+        why: io::Error,
+    },
+    /// The directory is not that of a run.
+    #[error("{} is not a run's folder: it has no {file}", dir.display())]
+    NoRun {
+        /// The directory.
+        dir: PathBuf,
+        /// What a run's directory would hold.
+        file: &'static str,
+    },
+    /// A file has not as many lines as the report was made of.
+    #[error("{} is not whole, or was added to: the report was made of {expected} lines, the file has {found}", path.display())]
+    Count {
+        /// The file.
+        path: PathBuf,
+        /// As many as the report was made of.
+        expected: u64,
+        /// As many as there are.
+        found: u64,
     },
     /// A file does not hold what it should.
-    #[error("{}, line {line}: {source}", path.display())]
+    #[error("{}, line {line}: {why}", path.display())]
     Format {
         /// The file.
         path: PathBuf,
         /// The line, from 1.
         line: usize,
         /// Why.
-        source: serde_json::Error,
+        why: serde_json::Error,
     },
     /// The report is of another version.
     #[error(
@@ -68,7 +86,7 @@ pub fn write_all(
     recording: &Recording,
     journal: &[Entry],
 ) -> Result<(), ReportError> {
-    fs::create_dir_all(dir).map_err(|source| ReportError::Io { path: dir.to_owned(), source })?;
+    fs::create_dir_all(dir).map_err(|why| ReportError::Io { path: dir.to_owned(), why })?;
     // The raw data first: should the disk fill up, the report can be made again from them.
     write_lines(&dir.join(JOURNAL), journal)?;
     write_lines(&dir.join(REQUESTS), &recording.requests)?;
@@ -118,9 +136,8 @@ fn round(value: &mut Value) {
 /// When the file cannot be read, is no report, or is one of another version.
 pub fn read_report(dir: &Path) -> Result<Report, ReportError> {
     let path = dir.join(REPORT_JSON);
-    let text = fs::read_to_string(&path).map_err(|source| ReportError::Io { path: path.clone(), source })?;
-    let broken =
-        |source: serde_json::Error| ReportError::Format { path: path.clone(), line: source.line(), source };
+    let text = fs::read_to_string(&path).map_err(|why| cannot_read(dir, REPORT_JSON, why))?;
+    let broken = |why: serde_json::Error| ReportError::Format { path: path.clone(), line: why.line(), why };
     let value: Value = serde_json::from_str(&text).map_err(broken)?;
     let found = value.get("reportVersion");
     if found.and_then(Value::as_u64) != Some(u64::from(REPORT_VERSION)) {
@@ -130,22 +147,23 @@ pub fn read_report(dir: &Path) -> Result<Report, ReportError> {
     serde_json::from_value(value).map_err(broken)
 }
 
-/// Reads the requests of the run in `dir`.
+/// Reads the requests of the run in `dir`, whose report is `report`.
 ///
 /// # Errors
-/// When the file cannot be read or a line is no request.
-pub fn read_requests(dir: &Path) -> Result<Vec<RequestRecord>, ReportError> {
-    read_lines(&dir.join(REQUESTS))
+/// When the file cannot be read, a line is no request, or there are not as many as the report was made of.
+pub fn read_requests(dir: &Path, report: &Report) -> Result<Vec<RequestRecord>, ReportError> {
+    read_lines(dir, REQUESTS, report.records.map(|records| records.requests))
 }
 
 /// Makes the report of the run in `dir` again from its requests and its journal, and writes it in all its forms.
 ///
 /// # Errors
-/// When a file of the run cannot be read, or one of the report cannot be written.
+/// When a file of the run cannot be read or has not as many lines as the report was made of, or a file of the report
+/// cannot be written.
 pub fn render_again(dir: &Path) -> Result<Report, ReportError> {
     let old = read_report(dir)?;
-    let recording = recording_of(&old, read_requests(dir)?);
-    let journal: Vec<Entry> = read_lines(&dir.join(JOURNAL))?;
+    let recording = recording_of(&old, read_requests(dir, &old)?);
+    let journal: Vec<Entry> = read_lines(dir, JOURNAL, old.records.map(|records| records.journal))?;
     let report = Report::build(&old.scenario, old.seed, &recording, &journal, &old.rule_counts, &old.meta);
     write_report(dir, &report)?;
     Ok(report)
@@ -171,17 +189,37 @@ fn write_lines<T: Serialize>(path: &Path, items: &[T]) -> Result<(), ReportError
     })
 }
 
-fn read_lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, ReportError> {
-    let fail = |source: io::Error| ReportError::Io { path: path.to_owned(), source };
+/// Why the run in `dir` cannot be read: where `file` is missing, it is no run's.
+fn cannot_read(dir: &Path, file: &'static str, why: io::Error) -> ReportError {
+    match why.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+            ReportError::NoRun { dir: dir.to_owned(), file }
+        }
+        _ => ReportError::Io { path: dir.join(file), why },
+    }
+}
+
+/// Reads a file of the run in `dir`, which has as many lines as `expected`, where that is known.
+fn read_lines<T: DeserializeOwned>(
+    dir: &Path,
+    file: &'static str,
+    expected: Option<u64>,
+) -> Result<Vec<T>, ReportError> {
+    let path = dir.join(file);
+    let fail = |why: io::Error| cannot_read(dir, file, why);
     let mut items = Vec::new();
-    for (i, line) in BufReader::new(fs::File::open(path).map_err(fail)?).lines().enumerate() {
+    for (i, line) in BufReader::new(fs::File::open(&path).map_err(fail)?).lines().enumerate() {
         let line = line.map_err(fail)?;
         if !line.trim().is_empty() {
-            let broken = |source| ReportError::Format { path: path.to_owned(), line: i + 1, source };
+            let broken = |why| ReportError::Format { path: path.clone(), line: i + 1, why };
             items.push(serde_json::from_str(&line).map_err(broken)?);
         }
     }
-    Ok(items)
+    let found = items.len() as u64;
+    match expected {
+        Some(expected) if expected != found => Err(ReportError::Count { path, expected, found }),
+        _ => Ok(items),
+    }
 }
 
 /// Writes a file under another name first, and gives it its own when it is whole.
@@ -198,9 +236,9 @@ fn write_whole(
         file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
         fs::rename(&part, path)
     };
-    attempt().map_err(|source| {
+    attempt().map_err(|why| {
         // Best effort: the error that matters is the first.
         let _ = fs::remove_file(&part);
-        ReportError::Io { path: path.to_owned(), source }
+        ReportError::Io { path: path.to_owned(), why }
     })
 }

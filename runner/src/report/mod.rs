@@ -43,6 +43,17 @@ pub enum Mode {
     Load,
 }
 
+impl Mode {
+    /// The word for a phase. A run of load alone has one that is measured, whatever the scenario calls its parts.
+    #[must_use]
+    pub const fn phase_name(self, phase: Phase) -> &'static str {
+        match (self, phase) {
+            (Self::Run, _) | (_, Phase::Warmup) => phase.name(),
+            (Self::Load, _) => "load",
+        }
+    }
+}
+
 /// What a report says about where it comes from.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -69,6 +80,15 @@ pub struct ServerMetrics {
     pub after: BTreeMap<String, f64>,
 }
 
+/// How many records a report was made of: files that have lost some would silently give other numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Records {
+    /// Requests.
+    pub requests: u64,
+    /// Entries of the journal.
+    pub journal: u64,
+}
+
 /// A run in numbers. Times are seconds since the run began, durations are seconds, shares go from 0 to 1.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -81,6 +101,9 @@ pub struct Report {
     pub meta: Meta,
     /// The seed of every decision.
     pub seed: u64,
+    /// How many records it was made of; not in reports of before this was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub records: Option<Records>,
     /// How long the run lasted.
     pub duration: f64,
     /// Why it was cut short, if it was.
@@ -111,7 +134,8 @@ pub struct Report {
     pub curves: Vec<Curve>,
     /// The run in bins of time, for pictures.
     pub timeline: Timeline,
-    /// When each phase began and ended.
+    /// When each phase of the schedule began and ended, as requests name them; a run of load alone keeps these names
+    /// and measures all but the warm-up as one phase, `load`.
     pub phase_spans: Vec<(Phase, f64, f64)>,
     /// How often each rule met a request and chose to fire.
     pub rule_counts: Vec<RuleCount>,
@@ -178,6 +202,10 @@ impl Report {
             verdict,
             meta: meta.clone(),
             seed,
+            records: Some(Records {
+                requests: recording.requests.len() as u64,
+                journal: journal.len() as u64,
+            }),
             duration,
             cut_short: recording.cut_short.clone(),
             sla,
@@ -188,14 +216,17 @@ impl Report {
             phases: phases
                 .iter()
                 .filter(|phase| phase.duration() > 0.0 || !phase.requests.is_empty())
-                .map(|phase| PhaseSummary::new(phase, &injected))
+                .map(|phase| PhaseSummary::new(phase, meta.mode.phase_name(phase.phase), &injected))
                 .collect(),
             good_request: good.in_words(),
             faults,
             fault_windows,
             client,
             client_findings,
-            curves: phases.iter().flat_map(curves::of_phase).collect(),
+            curves: phases
+                .iter()
+                .flat_map(|phase| curves::of_phase(phase, meta.mode.phase_name(phase.phase)))
+                .collect(),
             timeline: Timeline::new(&recording.requests, duration, &good, &injected),
             phase_spans,
             rule_counts: rule_counts.to_vec(),
@@ -207,6 +238,20 @@ impl Report {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.scenario.metadata.name
+    }
+
+    /// The phases as they are shown, by name and in order: in a run of load alone, what was measured is one.
+    #[must_use]
+    pub fn shown_phases(&self) -> Vec<(&'static str, f64, f64)> {
+        let mut shown: Vec<(&str, f64, f64)> = Vec::new();
+        for (phase, start, end) in &self.phase_spans {
+            let name = self.meta.mode.phase_name(*phase);
+            match shown.last_mut().filter(|(last, ..)| *last == name) {
+                Some(last) => last.2 = last.2.max(*end),
+                None => shown.push((name, *start, *end)),
+            }
+        }
+        shown
     }
 
     /// The summary of a phase, by its name.

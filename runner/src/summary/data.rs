@@ -294,7 +294,7 @@ impl<'a> PhaseData<'a> {
             }
             _ => Sample::of_values(self.per_second(metric)),
         };
-        let label = format!("{} {}", super::phase_name(self.phase), metric.name());
+        let label = format!("{} {}", self.phase.name(), metric.name());
         match sample {
             Some(sample) => sample.resample(stats, self.seed, &label),
             None => vec![Vec::new(); stats.len()],

@@ -116,7 +116,7 @@ impl<'a> Aligned<'a> {
     pub fn new(journal: &'a [Entry], phases: &[(Phase, f64, f64)]) -> Self {
         let same = |entry: &Entry| {
             let What::Phase { name } = &entry.what else { return None };
-            let phase = phases.iter().find(|(phase, ..)| super::phase_name(*phase) == name)?;
+            let phase = phases.iter().find(|(phase, ..)| phase.name() == name)?;
             Some(phase.1 - entry.at)
         };
         let offset = journal.iter().find_map(same).unwrap_or(0.0);

@@ -8,7 +8,7 @@ pub mod phase;
 pub mod recovery;
 pub mod timeline;
 
-use crate::record::{Outcome, Phase, RequestRecord};
+use crate::record::{Outcome, RequestRecord};
 use brownout_injector::sla::{Metric, Statistic};
 
 /// Whether the request failed: it counts, and it is not complete.
@@ -21,17 +21,6 @@ pub fn failed(outcome: Outcome) -> bool {
 #[must_use]
 pub fn truncated(outcome: Outcome) -> bool {
     matches!(outcome, Outcome::TruncatedClean | Outcome::ShortVsMaxTokens)
-}
-
-/// The word for a phase.
-#[must_use]
-pub const fn phase_name(phase: Phase) -> &'static str {
-    match phase {
-        Phase::Warmup => "warmup",
-        Phase::Baseline => "baseline",
-        Phase::Fault => "fault",
-        Phase::Recovery => "recovery",
-    }
 }
 
 /// The statistic as SLA lines write it.

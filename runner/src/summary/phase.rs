@@ -1,7 +1,7 @@
 //! What one phase was like.
 
 use super::data::{PhaseData, Series};
-use super::{phase_name, token_gaps, tokens_per_event};
+use super::{token_gaps, tokens_per_event};
 use crate::record::{Outcome, RequestRecord};
 use crate::stats::{Estimate, jitter, mean, quantile, rate};
 use brownout_injector::sla::{Metric, Statistic};
@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, HashSet};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PhaseSummary {
-    /// `warmup`, `baseline`, `fault`, `recovery`.
+    /// `baseline`, `fault`, `recovery`; `load` in a run of load alone.
     pub phase: String,
     /// When it began, in seconds since the run began.
     pub start: f64,
@@ -91,9 +91,9 @@ pub struct Jitter {
 }
 
 impl PhaseSummary {
-    /// Sums up `data`. `injected` are the numbers of the requests on which a fault fired.
+    /// Sums up `data` of the phase that is called `name`. `injected` are the numbers of the requests on which a fault fired.
     #[must_use]
-    pub fn new(data: &PhaseData<'_>, injected: &HashSet<u64>) -> Self {
+    pub fn new(data: &PhaseData<'_>, name: &str, injected: &HashSet<u64>) -> Self {
         let lag_free = |value: fn(&RequestRecord) -> Option<f64>, complete: bool| {
             let taken = data.requests.iter().filter(|r| !complete || r.outcome == Outcome::Ok);
             let values: Vec<f64> =
@@ -110,7 +110,7 @@ impl PhaseSummary {
             ("e2e", Metric::E2e),
         ];
         Self {
-            phase: phase_name(data.phase).to_owned(),
+            phase: name.to_owned(),
             start: data.start,
             end: data.end,
             requests: data.requests.len() as u64,

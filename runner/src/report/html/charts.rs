@@ -100,9 +100,8 @@ fn clock(seconds: f64) -> String {
 
 /// Draws phases and fault windows; gives the height that they take.
 fn lanes(canvas: &mut Canvas, report: &Report, x: Scale, narrow: bool) -> f64 {
-    for (phase, start, end) in &report.phase_spans {
-        let (from, to) = (x.at(*start), x.at(*end));
-        let name = crate::summary::phase_name(*phase);
+    for (name, start, end) in report.shown_phases() {
+        let (from, to) = (x.at(start), x.at(end));
         canvas.rect(&format!("phase {name}"), (from + 0.5, 2.0), (to - from - 1.0, 16.0));
         if to - from > name.len() as f64 * 6.6 {
             canvas.text("lane middle", ((from + to) / 2.0, 14.0), name);
@@ -261,8 +260,8 @@ fn legend(canvas: &mut Canvas, items: &[(&str, &str)], (mut x, y): (f64, f64)) {
 }
 
 /// The phases that curves are drawn of, with the class of their line.
-const CURVES: [(&str, &str); 3] =
-    [("recovery", "curve rec"), ("baseline", "curve base"), ("fault", "curve flt")];
+const CURVES: [(&str, &str); 4] =
+    [("load", "curve base"), ("recovery", "curve rec"), ("baseline", "curve base"), ("fault", "curve flt")];
 
 /// One latency over percentiles, phase by phase.
 pub(crate) fn curves(curves: &[Curve], metric: &str, width: f64, height: f64) -> Option<Canvas> {
@@ -306,7 +305,7 @@ pub(crate) fn curves(curves: &[Curve], metric: &str, width: f64, height: f64) ->
         canvas.path(class, curve.points.iter().map(|(p, value)| Some((x.at(far(*p)), y.at(*value)))));
     }
     let mut at = LEFT - 34.0;
-    for phase in ["baseline", "fault", "recovery"] {
+    for phase in ["load", "baseline", "fault", "recovery"] {
         if let Some((_, class, _)) = shown.iter().find(|(name, ..)| *name == phase) {
             canvas.line(class, (at, 12.0), (at + 22.0, 12.0));
             canvas.text("tick start", (at + 27.0, 16.0), phase);

@@ -440,7 +440,7 @@ pub(super) fn definitions(report: &Report) -> Markup {
             "Good request",
             "Complete, and within every latency line of the SLA. Goodput counts them per second.",
         ),
-        ("Stall", "A gap over three times the baseline's median gap."),
+        ("Stall", "A gap over three times the median gap: the baseline's, where there is one."),
         (
             "By a fault, by the system",
             "A failure counts as made by a fault when a fault had fired on that very request, by the journal or by the mark on the answer.",
