@@ -111,6 +111,9 @@ fn notes(old: &Report, new: &Report) -> Vec<String> {
         if !report.client_findings.is_empty() {
             notes.push(format!("the {which} run's client was not fit to measure"));
         }
+        for late in &report.client_lateness {
+            notes.push(format!("in the {which} run, {late}"));
+        }
         if let Some(why) = &report.cut_short {
             notes.push(format!("the {which} run was cut short: {why}"));
         }

@@ -1,10 +1,12 @@
 //! The verdict: what the run says, and how sure that is.
 //!
 //! Nothing passes without proof. A fault that never fired, a client that measured itself, or a baseline that was
-//! already broken make a run inconclusive, whatever the lines say.
+//! already broken make a run inconclusive, whatever the lines say. A client that was merely late makes those lines
+//! inconclusive that its lateness could have decided (`sla::lateness`).
 
 use crate::record::ClientHealth;
 use crate::report::text;
+use crate::sla::lateness::Lateness;
 use crate::sla::{LineOutcome, LineResult};
 use crate::summary::effect::FaultProof;
 use serde::{Deserialize, Serialize};
@@ -84,33 +86,52 @@ pub const LAG_SHARE_OF_TTFT: f64 = 0.1;
 /// A single stall of the event loop longer than this many seconds spoils a run (a laptop that slept, say).
 pub const LONGEST_STALL: f64 = 1.0;
 
-/// What is wrong with the client, in words; empty when it is fit to measure. `ttft` is the median service time to the
-/// first token, in seconds.
+/// What is wrong with the client.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ClientFindings {
+    /// In words, what makes it unfit to measure anything.
+    pub unfit: Vec<String>,
+    /// In words, how it was late. That spoils only what lateness could have decided.
+    pub late: Vec<String>,
+    /// The same in numbers.
+    pub lateness: Lateness,
+}
+
+/// Judges the client. `ttft` is the median service time to the first token, in seconds.
 #[must_use]
-pub fn client_findings(client: &ClientHealth, ttft: Option<f64>) -> Vec<String> {
+pub fn client_findings(client: &ClientHealth, ttft: Option<f64>) -> ClientFindings {
     let limit = LAG_THAT_NEVER_MATTERS.max(LAG_SHARE_OF_TTFT * ttft.unwrap_or(0.0));
-    let mut findings = Vec::new();
+    let mut findings = ClientFindings::default();
     if client.cpu > MOST_CPU {
-        findings.push(format!(
+        findings.unfit.push(format!(
             "the load generator used {} of its core, more than {}",
             text::share(client.cpu),
             text::share(MOST_CPU)
         ));
     }
-    for (what, lag) in
-        [("requests were sent", client.send_lag_p99), ("the client's event loop ran", client.loop_lag_p99)]
-    {
-        if lag > limit {
-            findings.push(format!(
-                "{what} up to {} late (p99), more than {}",
-                text::seconds(lag),
-                text::seconds(limit)
-            ));
-        }
-    }
     if client.loop_lag_max > LONGEST_STALL {
         findings
+            .unfit
             .push(format!("the client's event loop stood still for {}", text::seconds(client.loop_lag_max)));
+    }
+    let rule = || {
+        let slow = match ttft {
+            Some(ttft) => format!(", or a tenth of the median TTFT of {}", text::seconds(ttft)),
+            None => String::new(),
+        };
+        format!("bearable are {}{slow}", text::seconds(LAG_THAT_NEVER_MATTERS))
+    };
+    if client.send_lag_p99 > limit {
+        findings.lateness.sends = true;
+        let lag = text::seconds(client.send_lag_p99);
+        findings.late.push(format!("1 % of requests were sent more than {lag} late ({})", rule()));
+    }
+    if client.loop_lag_p99 > limit {
+        findings.lateness.reads = client.loop_lag_p99;
+        let lag = text::seconds(client.loop_lag_p99);
+        findings
+            .late
+            .push(format!("the client's event loop ran more than {lag} late 1 % of the time ({})", rule()));
     }
     findings
 }
@@ -122,7 +143,7 @@ pub struct Grounds<'g> {
     /// What each fault did; empty in a run of load alone.
     pub faults: &'g [FaultProof],
     /// What is wrong with the client.
-    pub client: &'g [String],
+    pub client: &'g ClientFindings,
     /// Why the run was cut short, if it was.
     pub cut_short: Option<&'g str>,
     /// Why the run could not be carried out, if so.
@@ -158,10 +179,12 @@ pub fn reach(grounds: &Grounds<'_>) -> Verdict {
     let mut doubts: Vec<String> = idle
         .map(|fault| format!("fault `{}` proves nothing: {}", fault.fault, fault.odd.join("; ")))
         .collect();
-    doubts.extend(grounds.client.iter().cloned());
+    doubts.extend(grounds.client.unfit.iter().cloned());
+    let notes = || grounds.client.late.iter().map(|late| format!("note: {late}"));
     if !doubts.is_empty() {
         doubts.extend(cut);
         doubts.extend(of(LineOutcome::Broken));
+        doubts.extend(notes());
         return verdict(VerdictKind::Inconclusive, "The measurement proves nothing", doubts);
     }
     let broken = of(LineOutcome::Broken);
@@ -174,18 +197,21 @@ pub fn reach(grounds: &Grounds<'_>) -> Verdict {
         let mut reasons = broken;
         reasons.extend(open);
         reasons.extend(cut);
+        reasons.extend(notes());
         return verdict(VerdictKind::Broken, &headline, reasons);
     }
     if !open.is_empty() || cut.is_some() {
         let mut reasons: Vec<String> = cut.into_iter().collect();
         reasons.extend(open);
+        reasons.extend(notes());
         return verdict(VerdictKind::Inconclusive, "There is not enough evidence for a pass", reasons);
     }
-    let passed = of(LineOutcome::Pass);
+    let mut passed = of(LineOutcome::Pass);
     if passed.is_empty() {
         let reason = "no SLA line was judged, so nothing was demanded".to_owned();
         return verdict(VerdictKind::Pass, "Nothing was demanded", vec![reason]);
     }
+    passed.extend(notes());
     verdict(VerdictKind::Pass, "Every SLA line holds", passed)
 }
 
@@ -193,9 +219,10 @@ pub fn reach(grounds: &Grounds<'_>) -> Verdict {
 mod tests {
     use super::*;
 
-    fn grounds(cut_short: Option<&str>, invalid: Option<&str>, client: &[String]) -> VerdictKind {
-        let grounds =
-            Grounds { lines: &[], faults: &[], client, cut_short, invalid: invalid.map(str::to_owned) };
+    fn grounds(cut_short: Option<&str>, invalid: Option<&str>, unfit: &[String]) -> VerdictKind {
+        let client = ClientFindings { unfit: unfit.to_vec(), ..ClientFindings::default() };
+        let invalid = invalid.map(str::to_owned);
+        let grounds = Grounds { lines: &[], faults: &[], client: &client, cut_short, invalid };
         reach(&grounds).kind
     }
 
@@ -225,13 +252,21 @@ mod tests {
     #[test]
     fn a_fit_client_raises_no_doubt_and_an_unfit_one_each_of_its_own() {
         let fit = ClientHealth { cpu: 0.5, send_lag_p99: 0.004, loop_lag_p99: 0.002, loop_lag_max: 0.1 };
-        assert!(client_findings(&fit, Some(0.02)).is_empty());
+        assert_eq!(client_findings(&fit, Some(0.02)), ClientFindings::default());
         // A tenth of a slow TTFT is bearable, the same lateness before a quick one is not.
         let late = ClientHealth { send_lag_p99: 0.03, ..fit.clone() };
-        assert!(client_findings(&late, Some(0.4)).is_empty());
-        assert_eq!(client_findings(&late, Some(0.05)).len(), 1);
-        assert_eq!(client_findings(&late, None).len(), 1);
+        assert_eq!(client_findings(&late, Some(0.4)), ClientFindings::default());
+        let found = client_findings(&late, Some(0.05));
+        assert!(found.unfit.is_empty() && found.lateness == Lateness { sends: true, reads: 0.0 });
+        assert_eq!(
+            found.late,
+            [
+                "1 % of requests were sent more than 30 ms late (bearable are 20 ms, or a tenth of the median TTFT of 50 ms)"
+            ]
+        );
+        assert_eq!(client_findings(&late, None).late.len(), 1);
         let worst = ClientHealth { cpu: 1.0, send_lag_p99: 1.0, loop_lag_p99: 1.0, loop_lag_max: 2.0 };
-        assert_eq!(client_findings(&worst, None).len(), 4);
+        let found = client_findings(&worst, None);
+        assert_eq!((found.unfit.len(), found.late.len()), (2, 2));
     }
 }

@@ -291,15 +291,19 @@ pub(crate) fn recovery_words(report: &Report) -> String {
 pub(crate) fn client_words(report: &Report) -> String {
     let client = &report.client;
     let numbers = format!(
-        "{} of a core, sends {} late (p99), event loop {} late (p99) and {} at most.",
+        "{} of a core; 99 % of sends at most {} late, of the event loop's turns {}, and the worst of these {}.",
         text::share(client.cpu),
         text::seconds(client.send_lag_p99),
         text::seconds(client.loop_lag_p99),
         text::seconds(client.loop_lag_max)
     );
-    match report.client_findings.is_empty() {
-        true => format!("Fit to measure: {numbers}"),
-        false => format!("Not fit to measure: {}. {numbers}", report.client_findings.join("; ")),
+    match (report.client_findings.is_empty(), report.client_lateness.is_empty()) {
+        (true, true) => format!("Fit to measure: {numbers}"),
+        (true, false) => format!(
+            "Late: {}. Lines that this could have decided are inconclusive, all others stand. {numbers}",
+            report.client_lateness.join("; ")
+        ),
+        (false, _) => format!("Not fit to measure: {}. {numbers}", report.client_findings.join("; ")),
     }
 }
 

@@ -13,6 +13,7 @@ pub use curves::Curve;
 pub use files::{ReportError, read_report, render_again, write_all};
 
 use crate::record::{ClientHealth, Outcome, Phase, Recording, RequestRecord};
+use crate::sla::lateness::Part;
 use crate::sla::{Evidence, LineOutcome, LineResult, judge};
 use crate::stats::quantile::of_sorted;
 use crate::summary::data::PhaseData;
@@ -128,8 +129,11 @@ pub struct Report {
     pub fault_windows: Vec<FaultWindow>,
     /// How the client fared.
     pub client: ClientHealth,
-    /// What is wrong with the client, in words.
+    /// What makes the client unfit to measure anything, in words.
     pub client_findings: Vec<String>,
+    /// How the client was late, in words: that spoils only what lateness could have decided.
+    #[serde(default)]
+    pub client_lateness: Vec<String>,
     /// Latency over percentile, for pictures.
     pub curves: Vec<Curve>,
     /// The run in bins of time, for pictures.
@@ -155,20 +159,30 @@ impl Report {
         meta: &Meta,
     ) -> Self {
         let (phase_spans, client) = (tidy_phases(&recording.phases), tidy_client(&recording.client));
-        let Prepared { lines, unread, spans, good, phases } =
-            Prepared::new(scenario, &phase_spans, &recording.requests, meta.mode, seed);
-        let aligned = Aligned::new(journal, &spans);
+        let prepared = Prepared::new(scenario, &phase_spans, &recording.requests, meta.mode, seed);
+        let aligned = Aligned::new(journal, &prepared.spans);
+        let healed = aligned.healed();
+        let (mut sla, recovery) = prepared.judge(scenario, meta.mode, healed);
+        let client_findings = client_findings(&client, median_ttft(&recording.requests));
+        let lateness = client_findings.lateness;
+        let parts: &[Part] = match meta.mode {
+            Mode::Run => &[Part::Judged, Part::Baseline],
+            Mode::Load => &[Part::Whole],
+        };
+        for part in parts.iter().filter(|_| lateness.any()) {
+            let requests = lateness.without(*part, &recording.requests);
+            let prepared = Prepared::new(scenario, &phase_spans, &requests, meta.mode, seed);
+            let (without, _) = prepared.judge(scenario, meta.mode, healed);
+            lateness.doubt(&prepared.lines, &mut sla, &without);
+        }
+        let recovery_rule = prepared.recovery_rule();
+        let Prepared { unread, spans, good, phases, .. } = prepared;
         let injected = aligned.injected(&recording.requests);
         let phase = |wanted: Phase| phases.iter().find(|phase| phase.phase == wanted);
         let (baseline, fault) = (phase(Phase::Baseline), phase(Phase::Fault));
         let run = meta.mode == Mode::Run;
         let pair = baseline.zip(fault).filter(|_| run);
 
-        // Where no line bounds a latency, recovery still has to be seen by something.
-        let recovery_rule = match baseline {
-            Some(baseline) if good.is_empty() => GoodRule::like(baseline),
-            _ => good.clone(),
-        };
         let with_faults = pair.filter(|_| !scenario.spec.faults.is_empty());
         let faults = if run { aligned.proofs(scenario, rule_counts) } else { Vec::new() };
         let duration = spans.iter().map(|(.., end)| *end).fold(0.0, f64::max);
@@ -179,17 +193,6 @@ impl Report {
             let from = first.unwrap_or(fault.start).max(fault.start);
             detect(baseline, fault, from, &recovery_rule)
         });
-        let recovery = with_faults.map(|(baseline, fault)| {
-            let healed = aligned.healed().unwrap_or(fault.end);
-            recover(baseline, phase(Phase::Recovery), healed, &recovery_rule)
-        });
-        let evidence = Evidence {
-            judged: if run { fault } else { baseline },
-            baseline: baseline.filter(|_| run),
-            recovery: recovery.as_ref(),
-        };
-        let sla = judge(&lines, &evidence);
-        let client_findings = client_findings(&client, median_ttft(&recording.requests));
         let verdict = reach(&Grounds {
             lines: &sla,
             faults: &faults,
@@ -222,7 +225,8 @@ impl Report {
             faults,
             fault_windows,
             client,
-            client_findings,
+            client_findings: client_findings.unfit,
+            client_lateness: client_findings.late,
             curves: phases
                 .iter()
                 .flat_map(|phase| curves::of_phase(phase, meta.mode.phase_name(phase.phase)))
@@ -289,6 +293,40 @@ impl<'r> Prepared<'r> {
         let usual_gap = baseline.and_then(|baseline| baseline.usual_gap);
         phases.iter_mut().for_each(|phase| phase.judge(&good, usual_gap));
         Self { lines, unread, spans, good, phases }
+    }
+
+    fn phase(&self, wanted: Phase) -> Option<&PhaseData<'r>> {
+        self.phases.iter().find(|phase| phase.phase == wanted)
+    }
+
+    /// By which recovery is seen. Where no line bounds a latency, it still has to be seen by something.
+    fn recovery_rule(&self) -> GoodRule {
+        match self.phase(Phase::Baseline) {
+            Some(baseline) if self.good.is_empty() => GoodRule::like(baseline),
+            _ => self.good.clone(),
+        }
+    }
+
+    /// How each line came out, and how recovery went. `healed` is when the faults ended, where that is known.
+    fn judge(
+        &self,
+        scenario: &Scenario,
+        mode: Mode,
+        healed: Option<f64>,
+    ) -> (Vec<LineResult>, Option<Recovery>) {
+        let (baseline, fault) = (self.phase(Phase::Baseline), self.phase(Phase::Fault));
+        let run = mode == Mode::Run;
+        let with_faults = baseline.zip(fault).filter(|_| run && !scenario.spec.faults.is_empty());
+        let recovery = with_faults.map(|(baseline, fault)| {
+            let after = self.phase(Phase::Recovery);
+            recover(baseline, after, healed.unwrap_or(fault.end), &self.recovery_rule())
+        });
+        let evidence = Evidence {
+            judged: if run { fault } else { baseline },
+            baseline: baseline.filter(|_| run),
+            recovery: recovery.as_ref(),
+        };
+        (judge(&self.lines, &evidence), recovery)
     }
 }
 

@@ -4,6 +4,7 @@
 //! one is on the right side; both are one-sided 95 % bounds. Between the two it is inconclusive.
 
 mod guard;
+pub mod lateness;
 
 pub use guard::AbortGuard;
 

@@ -382,7 +382,8 @@ pub(super) fn client(report: &Report) -> Markup {
     html! {
         section {
             h2 { "Was the client fit to measure?" }
-            p class=[(!report.client_findings.is_empty()).then_some("odd")] { (client_words(report)) }
+            @let odd = !(report.client_findings.is_empty() && report.client_lateness.is_empty());
+            p class=[odd.then_some("odd")] { (client_words(report)) }
         }
     }
 }
