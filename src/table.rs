@@ -66,14 +66,14 @@ fn by_how_much(change: &Change) -> String {
 }
 
 fn recovery(report: &Report) -> String {
-    match &report.recovery {
-        Some(recovery) => match (recovery.state, recovery.within_seconds) {
-            (RecoveryState::Recovered, Some(within)) => text::seconds(within),
-            (RecoveryState::NotRecovered, _) => "not recovered".to_owned(),
-            _ => "unknown".to_owned(),
-        },
-        None => text::NOTHING.to_owned(),
-    }
+    let Some(recovery) = &report.recovery else { return text::NOTHING.to_owned() };
+    recovery.in_short().unwrap_or_else(|| {
+        match recovery.state {
+            RecoveryState::NotRecovered => "not recovered",
+            RecoveryState::Recovered | RecoveryState::Unknown => "unknown",
+        }
+        .to_owned()
+    })
 }
 
 fn aligned<const N: usize>(rows: Vec<[String; N]>) -> String {
