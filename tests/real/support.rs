@@ -146,14 +146,18 @@ impl Run {
         fault[2].as_f64().expect("its end is a time")
     }
 
+    /// The requests that a fault fired on.
+    pub(crate) fn hit(&self) -> impl Iterator<Item = &Value> {
+        self.requests
+            .iter()
+            .filter(|request| request["faults"].as_array().is_some_and(|names| !names.is_empty()))
+    }
+
     /// The requests that a fault fired on and that ended well before the fault phase did: what lasts longer is let go then.
     pub(crate) fn faulted(&self) -> impl Iterator<Item = &Value> {
         let healed_at = self.healed_at() - 0.25;
         let whole = move |request: &&Value| request["ended"].as_f64().is_some_and(|ended| ended < healed_at);
-        self.requests
-            .iter()
-            .filter(whole)
-            .filter(|request| request["faults"].as_array().is_some_and(|names| !names.is_empty()))
+        self.hit().filter(whole)
     }
 }
 

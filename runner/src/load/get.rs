@@ -33,7 +33,7 @@ async fn ask(
     patience: Duration,
 ) -> Result<Bytes, String> {
     let client = Client::new(target.clone(), patience);
-    let mut connection = client.connection().await.map_err(|end| format!("{end:?}"))?;
+    let mut connection = client.connection().await.map_err(|end| end.in_words())?;
     let mut request = Request::new(Full::new(Bytes::new()));
     *request.uri_mut() =
         target.path(path).parse().map_err(|error: http::uri::InvalidUri| error.to_string())?;

@@ -29,6 +29,24 @@ pub enum End {
     RunEnded,
 }
 
+impl End {
+    /// The end in words, for a question aside from the load.
+    #[must_use]
+    pub(super) fn in_words(&self) -> String {
+        match self {
+            Self::Refused(why)
+            | Self::Tls(why)
+            | Self::Reset(why)
+            | Self::Incomplete(why)
+            | Self::NotHttp(why)
+            | Self::Client(why) => why.clone(),
+            Self::ConnectTimeout => "no connection in time".to_owned(),
+            Self::Late(_) => "no answer in time".to_owned(),
+            Self::Complete | Self::RunEnded => "ended too early".to_owned(),
+        }
+    }
+}
+
 /// A limit that passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deadline {
