@@ -14,6 +14,8 @@ use std::time::Duration;
 const TOKENS: u64 = 100;
 const REQUESTS: u64 = 20_000;
 const SHARE: f64 = 0.3;
+/// Longer than the proxy keeps lines of its journal in memory.
+const JOURNAL_ON_DISK: Duration = Duration::from_millis(600);
 
 fn scenario(fault: &str) -> String {
     format!(
@@ -35,7 +37,9 @@ pub(crate) async fn measure(places: &Places, time: Duration) -> Result<Value> {
 async fn delays(places: &Places, backend: SocketAddr, time: Duration) -> Result<Value> {
     let run = async |name: &str, fault: Option<&str>| {
         let proxy = places.ours(backend, fault.map(scenario).as_deref(), name)?;
-        client::streams(proxy.address, STREAMS, TOKENS, time, ITL).await
+        let seen = client::streams(proxy.address, STREAMS, TOKENS, time, ITL).await;
+        tokio::time::sleep(JOURNAL_ON_DISK).await;
+        seen
     };
     let quiet = run("delay-none", None).await?;
     let ttft: Vec<f64> = quiet.iter().map(|stream| stream.ttft.as_secs_f64()).collect();
@@ -44,7 +48,8 @@ async fn delays(places: &Places, backend: SocketAddr, time: Duration) -> Result<
         ttft.iter().map(|ttft| Duration::from_secs_f64((ttft - usual).abs())).collect();
     let noise = (quantile_ms(&mut noise, 0.5), quantile_ms(&mut noise, 0.99));
 
-    let mut rows = vec![vec!["nothing armed".into(), "0".into(), three(noise.0), three(noise.1)]];
+    let mut rows =
+        vec![vec!["nothing armed".into(), "0".into(), three(noise.0), three(noise.1), "".into(), "".into()]];
     let mut figures = serde_json::Map::new();
     figures.insert(
         "nothing_armed".into(),
@@ -58,24 +63,56 @@ async fn delays(places: &Places, backend: SocketAddr, time: Duration) -> Result<
             .map(|stream| Duration::from_secs_f64((stream.ttft.as_secs_f64() - usual - asked).abs()))
             .collect();
         let (p50, p99) = (quantile_ms(&mut errors, 0.5), quantile_ms(&mut errors, 0.99));
-        rows.push(vec![kind.into(), format!("{} ms", asked * 1e3), three(p50), three(p99)]);
-        figures
-            .insert(kind.into(), json!({"asked_ms": asked * 1e3, "error_p50_ms": p50, "error_p99_ms": p99}));
+        let mut given = given_errors(places, kind)?;
+        let (given_p50, given_p99) = (quantile_ms(&mut given, 0.5), quantile_ms(&mut given, 0.99));
+        rows.push(vec![
+            kind.into(),
+            format!("{} ms", asked * 1e3),
+            three(p50),
+            three(p99),
+            three(given_p50),
+            three(given_p99),
+        ]);
+        figures.insert(
+            kind.into(),
+            json!({
+                "asked_ms": asked * 1e3, "error_p50_ms": p50, "error_p99_ms": p99,
+                "journal_error_p50_ms": given_p50, "journal_error_p99_ms": given_p99,
+            }),
+        );
     }
     let pace = Duration::from_millis(40);
     let seen = run("pace", Some("slowTokens: {tokensPerSecond: 25}")).await?;
     let mut errors: Vec<Duration> =
         seen.iter().flat_map(|stream| stream.gaps.iter().map(|gap| gap.abs_diff(pace))).collect();
     let (p50, p99) = (quantile_ms(&mut errors, 0.5), quantile_ms(&mut errors, 0.99));
-    rows.push(vec!["slowTokens".into(), "25 tokens/s".into(), three(p50), three(p99)]);
+    rows.push(vec!["slowTokens".into(), "25 tokens/s".into(), three(p50), three(p99), "".into(), "".into()]);
     figures
         .insert("slowTokens".into(), json!({"asked_gap_ms": 40, "error_p50_ms": p50, "error_p99_ms": p99}));
     table(
-        &format!("Asked against given delay, {STREAMS} streams (error in ms, as the client sees it)"),
-        &["", "asked", "error p50", "error p99"],
+        &format!(
+            "Asked against given delay, {STREAMS} streams (error in ms: as the client sees it, by the proxy's journal)"
+        ),
+        &["", "asked", "client p50", "client p99", "journal p50", "journal p99"],
         &rows,
     );
     Ok(figures.into())
+}
+
+/// |given - asked| of each delay, by the proxy's own journal: the client's clock has its own lateness in it.
+fn given_errors(places: &Places, name: &str) -> Result<Vec<Duration>> {
+    let path = places.journal(name);
+    let text = std::fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
+    let mut errors = Vec::new();
+    // The last line may be on its way to the disk.
+    for line in text.lines().filter(|line| line.ends_with('}')) {
+        let entry: Value = serde_json::from_str(line)?;
+        if let (Some(asked), Some(given)) = (entry["askedMs"].as_f64(), entry["givenMs"].as_f64()) {
+            errors.push(Duration::from_secs_f64((given - asked).abs() / 1e3));
+        }
+    }
+    anyhow::ensure!(!errors.is_empty(), "{} tells of no delay", path.display());
+    Ok(errors)
 }
 
 /// Sends requests 0..`requests` over `connections` connections; the numbers of those that the fault hit.

@@ -72,7 +72,8 @@ impl Places {
         self.scratch.join(format!("{name}.log"))
     }
 
-    /// `brownout proxy` in front of `upstream`, with the scenario `yaml` if there is one.
+    /// `brownout proxy` in front of `upstream`, with the scenario `yaml` if there is one; its journal then goes to
+    /// [`Places::journal`].
     pub(crate) fn ours(&self, upstream: SocketAddr, yaml: Option<&str>, name: &str) -> Result<Process> {
         let mut args = words("proxy --listen 127.0.0.1:0 --admin 127.0.0.1:0 --workers 1 --upstream");
         args.push(format!("http://{upstream}"));
@@ -80,9 +81,15 @@ impl Places {
             args.extend([
                 "--scenario".into(),
                 self.write(&format!("{name}.yaml"), yaml)?.display().to_string(),
+                "--journal".into(),
+                self.journal(name).display().to_string(),
             ]);
         }
         Process::start_told(self.cores.subject, &self.brownout, &args, &self.log(name))
+    }
+
+    pub(crate) fn journal(&self, name: &str) -> PathBuf {
+        self.scratch.join(format!("{name}.jsonl"))
     }
 
     pub(crate) fn write(&self, name: &str, text: &str) -> Result<PathBuf> {
