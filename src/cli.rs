@@ -86,7 +86,8 @@ pub(crate) struct DemoArgs {
 pub(crate) struct RunArgs {
     /// The scenario file.
     pub(crate) file: PathBuf,
-    /// Base URL of the server, with or without `/v1` at its end, instead of the scenario's `target.url`.
+    /// Base URL of the server, with or without `/v1` at its end, instead of the scenario's `target.url`. For `https`, the
+    /// variable SSL_CERT_FILE names a file (PEM) of certificates to trust in place of the machine's.
     #[arg(long)]
     pub(crate) target: Option<String>,
     /// Folder for the reports; where left out `brownout-out/NAME`, with a number behind it if that is taken.
@@ -103,7 +104,8 @@ pub(crate) struct ProxyArgs {
     /// Address to listen on.
     #[arg(long, default_value = "127.0.0.1:8080")]
     pub(crate) listen: SocketAddr,
-    /// Base URL of the server behind, with no `/v1` at its end.
+    /// Base URL of the server behind, with no `/v1` at its end. For `https`, the variable SSL_CERT_FILE names a file (PEM)
+    /// of certificates to trust in place of the machine's.
     #[arg(long)]
     pub(crate) upstream: String,
     /// The scenario whose faults are live; read again on SIGHUP.

@@ -5,6 +5,7 @@ use http::uri::{Authority, Uri};
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -15,6 +16,9 @@ pub struct Config {
     pub listen: SocketAddr,
     /// The server behind it.
     pub upstream: Upstream,
+    /// A file (PEM) of the certificates that an `https` upstream may show or be signed by, in place of those that the
+    /// platform trusts. On Linux the platform's are in turn replaced by `SSL_CERT_FILE` and `SSL_CERT_DIR`.
+    pub trust: Option<PathBuf>,
     /// Where it answers metrics, readiness and control, if at all.
     pub admin: Option<SocketAddr>,
     /// Worker threads, at least 1; each accepts and serves connections of its own.
@@ -36,6 +40,7 @@ impl Config {
         Self {
             listen,
             upstream,
+            trust: None,
             admin: None,
             workers: 1,
             upstream_h2: false,
@@ -61,7 +66,7 @@ pub struct Limits {
     pub idle_upstream: usize,
     /// How long an idle connection to the server is kept.
     pub idle_upstream_for: Duration,
-    /// Longest time to connect to the server.
+    /// Longest time to connect to the server, TLS included.
     pub connect: Duration,
     /// Largest request body that is read to decide about it; a larger one passes unread, and is counted.
     pub body_bytes: usize,
@@ -144,7 +149,7 @@ impl fmt::Display for Upstream {
 
 /// A text that names no upstream.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is no upstream: {why}; write http://host:port")]
+#[error("`{text}` is no upstream: {why}; write http://host:port or https://host:port")]
 pub struct BadUpstream {
     text: String,
     why: &'static str,
@@ -192,7 +197,7 @@ pub enum StartError {
     /// A thread or its runtime cannot be made.
     #[error("cannot start a worker: {0}")]
     Worker(io::Error),
-    /// The upstream wants what this build cannot do.
+    /// The upstream is an `https` one, and there is nothing to check its certificate by.
     #[error("cannot speak to {0}: {1}")]
     Upstream(Upstream, String),
 }

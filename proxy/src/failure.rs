@@ -30,14 +30,46 @@ pub enum Failure {
     #[error("upstream sent no valid HTTP")]
     Malformed,
     /// TLS to the server failed.
-    #[error("upstream TLS failed")]
-    Tls,
+    #[error("upstream TLS failed: {0}")]
+    Tls(TlsFailure),
     /// The client's own body broke off or is malformed.
     #[error("request body broke off")]
     ClientBody,
     /// A fault closes the connection in place of an answer.
     #[error("closed by a fault")]
     Hang(Close),
+}
+
+/// Why TLS to the server failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TlsFailure {
+    /// Nobody who is trusted has signed its certificate.
+    #[error("its certificate is signed by nobody trusted here; SSL_CERT_FILE names a file of those to trust")]
+    UnknownIssuer,
+    /// Its certificate does not hold the host that was asked for.
+    #[error("its certificate is for another name")]
+    OtherName,
+    /// Its certificate has expired.
+    #[error("its certificate has expired")]
+    Expired,
+    /// Its certificate is for a later time.
+    #[error("its certificate is not valid yet")]
+    NotValidYet,
+    /// Its certificate is of no use for another reason.
+    #[error("its certificate is of no use")]
+    Certificate,
+    /// What came is no TLS.
+    #[error("the server speaks no TLS on this port")]
+    NotTls,
+    /// The server does not take the version of HTTP.
+    #[error("no version of HTTP in common")]
+    Protocol,
+    /// The server closed the connection.
+    #[error("the server broke off the handshake")]
+    BrokenOff,
+    /// Client and server have nothing in common, or broke the rules.
+    #[error("the handshake was refused")]
+    Refused,
 }
 
 /// How many kinds are counted.
@@ -56,7 +88,7 @@ impl Failure {
             Self::ConnectTimeout => Some(2),
             Self::Reset => Some(3),
             Self::Malformed => Some(4),
-            Self::Tls => Some(5),
+            Self::Tls(_) => Some(5),
             Self::ClientBody => Some(6),
             Self::Hang(_) => None,
         }
@@ -67,7 +99,7 @@ impl Failure {
         match self {
             Self::Refused | Self::Unreachable => StatusCode::SERVICE_UNAVAILABLE,
             Self::ConnectTimeout => StatusCode::GATEWAY_TIMEOUT,
-            Self::Reset | Self::Malformed | Self::Tls | Self::Hang(_) => StatusCode::BAD_GATEWAY,
+            Self::Reset | Self::Malformed | Self::Tls(_) | Self::Hang(_) => StatusCode::BAD_GATEWAY,
             Self::ClientBody => StatusCode::BAD_REQUEST,
         }
     }

@@ -37,13 +37,14 @@ mod recover;
 mod shape;
 mod shaped;
 mod stack;
+mod tls;
 mod tunnel;
 mod upstream;
 mod worker;
 
 pub use config::{BadUpstream, Config, Limits, StartError, Upstream};
 pub use control::{Control, RuleStatus, Status};
-pub use failure::{ERROR_HEADER, Failure};
+pub use failure::{ERROR_HEADER, Failure, TlsFailure};
 pub use journal::{Journal, JournalSink};
 pub use meter::{Histogram, Origin, Outcome, Traffic};
 pub use proxy::Proxy;

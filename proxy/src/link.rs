@@ -5,8 +5,12 @@
 //! this socket looks at the head of each answer on its way to hyper; where it announces an event stream, nothing
 //! behind the head is given out, and the request's own task takes the socket over ([`crate::direct`]). All other
 //! answers stay with hyper.
+//!
+//! So do the streams of a connection by TLS. What that costs is little beside decrypting, and such a connection is
+//! worth keeping: a new one takes two or three more ways to the server and back before the first token.
 
 use crate::call::Sending;
+use crate::tls::Stream;
 use bytes::{Buf, Bytes};
 use futures_util::task::AtomicWaker;
 use hyper::client::conn::http1::Connection;
@@ -19,7 +23,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 
 /// Bytes read at a time: a few hundred events, or a usual answer head many times over.
@@ -36,6 +39,8 @@ const HELD: u8 = 2;
 #[derive(Debug, Default)]
 pub(crate) struct Link {
     mode: AtomicU8,
+    /// Streams are taken over.
+    direct: bool,
     /// The request has been sent whole, as far as its body goes.
     sent: AtomicBool,
     /// The socket did not take all bytes of the last write.
@@ -45,10 +50,15 @@ pub(crate) struct Link {
 }
 
 impl Link {
+    /// Whether streams are taken over from this connection, where nothing speaks against it.
+    pub(crate) const fn gives_streams(&self) -> bool {
+        self.direct
+    }
+
     /// A request is going out.
     pub(crate) fn begin(&self) {
         self.sent.store(false, Relaxed);
-        self.mode.store(HEAD, Relaxed);
+        self.mode.store(if self.direct { HEAD } else { OPEN }, Relaxed);
     }
 
     /// The request's body has been given to hyper whole.
@@ -78,7 +88,7 @@ impl Link {
 /// The socket.
 #[derive(Debug)]
 pub(crate) struct ServerIo {
-    io: TokioIo<TcpStream>,
+    io: TokioIo<Stream>,
     link: Arc<Link>,
     /// What was read behind the head of an event stream.
     kept: Bytes,
@@ -87,8 +97,9 @@ pub(crate) struct ServerIo {
 }
 
 impl ServerIo {
-    pub(crate) fn new(stream: TcpStream) -> Self {
-        Self { io: TokioIo::new(stream), link: Arc::default(), kept: Bytes::new(), head: Vec::new() }
+    pub(crate) fn new(stream: Stream) -> Self {
+        let link = Link { direct: matches!(stream, Stream::Left(_)), ..Link::default() };
+        Self { io: TokioIo::new(stream), link: Arc::new(link), kept: Bytes::new(), head: Vec::new() }
     }
 
     pub(crate) const fn link(&self) -> &Arc<Link> {

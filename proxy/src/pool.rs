@@ -3,6 +3,7 @@
 use crate::call::Sending;
 use crate::direct::Direct;
 use crate::link::{Link, ServerIo};
+use crate::measure::is_event_stream;
 use crate::worker::Worker;
 use http::Response;
 use hyper::body::Incoming;
@@ -11,9 +12,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
+/// How long a connection rests after an event stream: some servers (llama.cpp's) close it right then although they
+/// promised to keep it, and a request sent in that instant is lost.
+const REST: Duration = Duration::from_millis(20);
+
 /// The connections to the server that a worker keeps.
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
+    /// With the moment from which each is free, which may be still to come.
     idle: Mutex<Vec<(Driven, Instant)>>,
     h2: Mutex<Option<http2::SendRequest<Sending>>>,
 }
@@ -42,17 +48,17 @@ impl Pool {
             at -= 1;
             if idle[at].0.sender.is_closed() || now - idle[at].1 >= longest {
                 idle.remove(at);
-            } else if idle[at].0.sender.is_ready() {
+            } else if idle[at].1 <= now && idle[at].0.sender.is_ready() {
                 return Some(idle.remove(at).0);
             }
         }
         None
     }
 
-    fn put(&self, kept: Driven, most: usize) {
+    fn put(&self, kept: Driven, most: usize, rest: Duration) {
         let mut idle = self.idle();
         if idle.len() < most && !kept.sender.is_closed() {
-            idle.push((kept, Instant::now()));
+            idle.push((kept, Instant::now() + rest));
         }
     }
 
@@ -77,27 +83,36 @@ impl Pool {
 /// request.
 #[derive(Debug)]
 pub(crate) struct Lease {
-    pub(crate) driven: Driven,
-    pub(crate) worker: Arc<Worker>,
+    driven: Driven,
+    worker: Arc<Worker>,
+    /// How long the connection rests afterwards.
+    rest: Duration,
 }
 
 impl Lease {
+    /// For as long as `response` is read.
+    pub(crate) fn new(driven: Driven, worker: Arc<Worker>, response: &Response<Incoming>) -> Self {
+        let rests = !driven.link.gives_streams() && is_event_stream(response.headers());
+        let rest = if rests { REST } else { Duration::ZERO };
+        Self { driven, worker, rest }
+    }
+
     /// The answer was read whole.
     pub(crate) fn give_back(lease: &mut Option<Self>) {
-        if let Some(Self { driven, worker }) = lease.take() {
-            worker.pool.put(driven, worker.limits().idle_upstream);
+        if let Some(Self { driven, worker, rest }) = lease.take() {
+            worker.pool.put(driven, worker.limits().idle_upstream, rest);
         }
     }
 
     /// Takes the socket from hyper, where the answer is an event stream and nothing speaks against it.
     pub(crate) async fn take_over(self, response: &Response<Incoming>) -> Result<Direct, Self> {
-        let Self { driven, worker } = self;
+        let driven = &self.driven;
         if http_body::Body::is_end_stream(response.body()) || !driven.link.can_take_over() {
             driven.link.open();
-            return Err(Self { driven, worker });
+            return Err(self);
         }
         driven.link.take_over();
-        let Driven { sender, link, socket } = driven;
+        let Driven { sender, link, socket } = self.driven;
         // hyper would take a sender that is gone for the end of the connection.
         let taken = socket.await;
         drop(sender);

@@ -3,6 +3,7 @@
 use crate::admin;
 use crate::config::{Config, StartError};
 use crate::control::{Control, Shared};
+use crate::tls::Tls;
 use crate::worker::{self, Settings, Stop, Worker};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::io;
@@ -42,11 +43,14 @@ impl Proxy {
     /// Starts the threads; when it returns, connections are accepted.
     ///
     /// # Errors
-    /// An address that cannot be listened on, no more threads, or an upstream that this build cannot speak to.
+    /// An address that cannot be listened on, no more threads, or an `https` upstream without certificates to trust.
     pub fn start(config: Config) -> Result<Self, StartError> {
-        if config.upstream.tls() {
-            return Err(StartError::Upstream(config.upstream, "this build speaks no TLS".to_owned()));
-        }
+        let tls = if config.upstream.tls() {
+            let tls = Tls::new(&config.upstream, config.trust.as_deref());
+            Some(tls.map_err(|why| StartError::Upstream(config.upstream.clone(), why))?)
+        } else {
+            None
+        };
         let count = config.workers.max(1);
         let listen =
             |addr, shared| listener(addr, shared).map_err(|source| StartError::Listen { addr, source });
@@ -65,6 +69,7 @@ impl Proxy {
         let shared = Arc::new(Shared::new(config.journal));
         let settings = Settings {
             upstream: config.upstream,
+            tls,
             upstream_h2: config.upstream_h2,
             preserve_case: config.preserve_case,
             limits: config.limits,

@@ -35,7 +35,7 @@ pub(crate) fn upgrade(
 /// Passes a connection on to the server, byte for byte.
 pub(crate) async fn raw(worker: &Worker, mut client: TcpStream) {
     bump(&worker.meter.not_covered, 1);
-    if let Ok(mut server) = upstream::connect(worker).await {
+    if let Ok(mut server) = upstream::tcp(worker).await {
         let _ = copy_bidirectional(&mut client, &mut server).await;
     }
 }

@@ -7,6 +7,7 @@ use crate::headers;
 use crate::link::{Drive, ServerIo};
 use crate::meter::bump;
 use crate::pool::{Driven, Lease};
+use crate::tls::Stream;
 use crate::tunnel;
 use crate::worker::Worker;
 use http::header::{CONTENT_TYPE, HOST, HeaderValue};
@@ -149,7 +150,9 @@ async fn upgraded(
     request: Request<Sending>,
     client: OnUpgrade,
 ) -> Result<Response<Body>, Failure> {
-    let io = ServerIo::new(connect(worker).await?);
+    let io = ServerIo::new(connect(worker, false).await?);
+    // Whatever the answer is, it stays with hyper.
+    io.link().open();
     let (mut sender, connection) = builder(worker).handshake(io).await.map_err(|error| reason(&error))?;
     tokio::spawn(async move {
         let _ = connection.with_upgrades().await;
@@ -171,7 +174,10 @@ async fn send_h1(
         let spare = harmless(&request);
         request.body_mut().begin(&driven.link);
         match driven.sender.try_send_request(request).await {
-            Ok(response) => return Ok((response, Lease { driven, worker: worker.clone() })),
+            Ok(response) => {
+                let lease = Lease::new(driven, worker.clone(), &response);
+                return Ok((response, lease));
+            }
             Err(mut error) => match error.take_message().or(spare) {
                 Some(again) => {
                     bump(&worker.meter.upstream_retries, 1);
@@ -181,11 +187,12 @@ async fn send_h1(
             },
         }
     }
-    let io = ServerIo::new(connect(worker).await?);
+    let io = ServerIo::new(connect(worker, false).await?);
     let mut driven = drive(worker, io).await?;
     request.body_mut().begin(&driven.link);
     let response = driven.sender.send_request(request).await.map_err(|error| reason(&error))?;
-    Ok((response, Lease { driven, worker: worker.clone() }))
+    let lease = Lease::new(driven, worker.clone(), &response);
+    Ok((response, lease))
 }
 
 /// A copy of a request that may be sent twice: safe methods without a body (RFC 9110, 9.2.1).
@@ -214,7 +221,7 @@ async fn send_h2(worker: &Arc<Worker>, mut request: Request<Sending>) -> Result<
             },
         }
     }
-    let stream = connect(worker).await?;
+    let stream = connect(worker, true).await?;
     let (mut sender, connection) = http2::Builder::new(TokioExecutor::new())
         .handshake(TokioIo::new(stream))
         .await
@@ -241,8 +248,16 @@ async fn drive(worker: &Arc<Worker>, io: ServerIo) -> Result<Driven, Failure> {
     Ok(Driven { sender, link, socket })
 }
 
-/// A new connection to the server.
-pub(crate) async fn connect(worker: &Worker) -> Result<TcpStream, Failure> {
+/// A new connection to the server for HTTP/1.1 or HTTP/2.
+async fn connect(worker: &Worker, h2: bool) -> Result<Stream, Failure> {
+    let Some(tls) = worker.tls() else { return tcp(worker).await.map(Stream::Left) };
+    let both = async { tls.connect(tcp(worker).await?, h2).await };
+    // One limit for all of it: a server that hangs in the handshake is as good as none.
+    tokio::time::timeout(worker.limits().connect, both).await.unwrap_or(Err(Failure::ConnectTimeout))
+}
+
+/// A new connection to the server, for bytes.
+pub(crate) async fn tcp(worker: &Worker) -> Result<TcpStream, Failure> {
     let upstream = worker.upstream();
     let connecting = TcpStream::connect((upstream.host(), upstream.port()));
     let stream = match tokio::time::timeout(worker.limits().connect, connecting).await {

@@ -7,6 +7,7 @@ use crate::control::Shared;
 use crate::meter::{Meter, bump};
 use crate::pool::Pool;
 use crate::stack;
+use crate::tls::Tls;
 use crate::tunnel;
 use hyper::server::conn::{http1, http2};
 use hyper_util::rt::TokioExecutor;
@@ -45,6 +46,8 @@ pub(crate) struct Worker {
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) upstream: Upstream,
+    /// Only where the server is spoken to by TLS.
+    pub(crate) tls: Option<Tls>,
     pub(crate) upstream_h2: bool,
     pub(crate) preserve_case: bool,
     pub(crate) limits: Limits,
@@ -66,6 +69,10 @@ impl Worker {
 
     pub(crate) const fn upstream(&self) -> &Upstream {
         &self.settings.upstream
+    }
+
+    pub(crate) const fn tls(&self) -> Option<&Tls> {
+        self.settings.tls.as_ref()
     }
 
     pub(crate) const fn upstream_h2(&self) -> bool {

@@ -6,7 +6,7 @@ use crate::experiment::{Ending, Experiment};
 use crate::view::View;
 use crate::{outdir, signals, source, table};
 use anyhow::{Context, Result};
-use brownout_runner::load::first_model;
+use brownout_runner::load::{check_tls, first_model};
 use brownout_runner::report::Report;
 use std::path::Path;
 use std::process::ExitCode;
@@ -26,6 +26,7 @@ pub(crate) fn with_experiment(
         format!("{} names no server: add `target: {{url: ...}}` or give --target URL", args.file.display())
     })?;
     // Asked of the server itself, and before anything is written: a wrong address is not worth a folder.
+    check_tls(&target)?;
     if let Some(load) = &mut scenario.spec.load
         && load.model.is_none()
     {

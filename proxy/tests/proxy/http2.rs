@@ -106,7 +106,7 @@ async fn what_came_before_a_break_reaches_http2_clients() {
 }
 
 /// A server that speaks HTTP/2 only, and answers as gRPC does: with trailers.
-async fn grpc_server() -> SocketAddr {
+pub(crate) async fn grpc_server() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let addr = listener.local_addr().expect("it is bound");
     tokio::spawn(async move {

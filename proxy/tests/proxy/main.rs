@@ -6,3 +6,7 @@ mod faults;
 mod http2;
 mod pass;
 mod support;
+mod tls;
+
+#[path = "../../../tests/common/tls.rs"]
+mod front;

@@ -209,6 +209,17 @@ async fn an_upgraded_connection_is_a_tunnel() {
 }
 
 #[tokio::test]
+async fn a_stream_may_answer_a_request_to_upgrade() {
+    // Java's client asks for h2c with its first request to any server; those that do not speak it just answer.
+    let server = Server::saying(chat_stream(3)).await;
+    let bench = Bench::start(&server.url());
+    let upgrade =
+        "Host: a\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n";
+    let answer = bench.client().await.ask(chat(true).replacen("Host: model.test\r\n", upgrade, 1)).await;
+    assert_eq!((answer.status(), answer.count("word"), answer.end), (200, 3, End::Complete));
+}
+
+#[tokio::test]
 async fn tls_passes_unread_and_is_told_so() {
     // Whatever begins like a TLS handshake goes to the server as it is; the server here answers it in kind.
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");

@@ -6,6 +6,7 @@
 use super::Target;
 use super::io::{Marked, Marks};
 use super::outcome::End;
+use super::tls::Stream;
 use bytes::Bytes;
 use http::Request;
 use http_body_util::Full;
@@ -13,13 +14,14 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
+use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::net::TcpStream;
 
-type Wire = http1::Connection<TokioIo<Marked>, Full<Bytes>>;
+type Wire = http1::Connection<TokioIo<Stream>, Full<Bytes>>;
 
 /// One connection. Dropping it closes it, which is how a server learns that its answer is no longer wanted.
 pub(super) struct Connection {
@@ -129,16 +131,34 @@ impl Client {
         let mut last = End::ConnectTimeout;
         for turn in 0..all.len() {
             let index = (self.preferred.get() + turn) % all.len();
-            match tokio::time::timeout(self.connect_timeout, TcpStream::connect(all[index])).await {
-                Ok(Ok(socket)) => {
+            match tokio::time::timeout(self.connect_timeout, self.open_to(all[index])).await {
+                Ok(Ok(connection)) => {
                     self.preferred.set(index);
-                    return handshake(socket).await;
+                    return Ok(connection);
                 }
-                Ok(Err(error)) => last = not_connected(&error),
+                // All addresses have one certificate; what is said of it is not to be hidden by a closed port.
+                Ok(Err(end @ End::Tls(_))) => return Err(end),
+                Ok(Err(end)) => last = end,
                 Err(_) => last = End::ConnectTimeout,
             }
         }
         Err(last)
+    }
+
+    async fn open_to(&self, address: SocketAddr) -> Result<Connection, End> {
+        let socket = TcpStream::connect(address).await.map_err(|error| not_connected(&error))?;
+        // A request is one write: holding it back for more only adds delay.
+        socket.set_nodelay(true).map_err(|error| not_connected(&error))?;
+        let (socket, marks) = Marked::new(socket);
+        let stream = match self.target.tls() {
+            Some(tls) => tls.connect(socket).await.map_err(End::Tls)?,
+            None => Stream::Left(socket),
+        };
+        let (send, wire) = http1::Builder::new()
+            .handshake(TokioIo::new(stream))
+            .await
+            .map_err(|error| End::Refused(error.to_string()))?;
+        Ok(Connection { send, wire: Some(Box::pin(wire)), marks, used: false })
     }
 
     /// Keeps a connection whose answer has been read to its end.
@@ -154,17 +174,6 @@ impl Client {
             self.idle.borrow_mut().push(connection);
         }
     }
-}
-
-async fn handshake(socket: TcpStream) -> Result<Connection, End> {
-    // A request is one write: holding it back for more only adds delay.
-    socket.set_nodelay(true).map_err(|error| not_connected(&error))?;
-    let (io, marks) = Marked::new(socket);
-    let (send, wire) = http1::Builder::new()
-        .handshake(TokioIo::new(io))
-        .await
-        .map_err(|error| End::Refused(error.to_string()))?;
-    Ok(Connection { send, wire: Some(Box::pin(wire)), marks, used: false })
 }
 
 fn not_connected(error: &std::io::Error) -> End {

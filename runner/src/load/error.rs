@@ -40,6 +40,14 @@ pub enum LoadError {
         /// In words.
         why: String,
     },
+    /// The target's TLS is of no use: its certificate, its port.
+    #[error("target `{url}`: {why}")]
+    Tls {
+        /// As it was given.
+        url: String,
+        /// In words, and what can be done.
+        why: String,
+    },
     /// A thread or its event loop could not be started, or died.
     #[error("the load generator's own thread: {0}")]
     Worker(String),

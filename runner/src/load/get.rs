@@ -1,12 +1,33 @@
 //! Single questions to the server, aside from the load.
 
 use super::Target;
-use super::client::Client;
+use super::client::{Client, Connection};
+use super::outcome::End;
 use bytes::Bytes;
 use http::{HeaderMap, Request, header};
 use http_body_util::{BodyExt, Full, Limited};
 use serde_json::Value;
 use std::time::Duration;
+
+/// Why a question got no answer, in words.
+#[derive(Debug)]
+pub(super) enum NoAnswer {
+    /// There was no TLS connection.
+    Tls(String),
+    /// Anything else.
+    Other(String),
+}
+
+impl From<String> for NoAnswer {
+    fn from(why: String) -> Self {
+        Self::Other(why)
+    }
+}
+
+/// Connects, shakes hands, and closes, within `patience`; else why there is no connection.
+pub(super) fn connect(target: &Target, patience: Duration) -> Result<(), NoAnswer> {
+    block_on(patience, async { open(target, patience).await.map(drop) })
+}
 
 /// The body of the answer to `GET path`, at most `limit` bytes of it, within `patience`; else why there is none.
 pub(super) fn get(
@@ -15,14 +36,25 @@ pub(super) fn get(
     headers: &HeaderMap,
     limit: usize,
     patience: Duration,
-) -> Result<Bytes, String> {
+) -> Result<Bytes, NoAnswer> {
+    block_on(patience, ask(target, path, headers, limit, patience))
+}
+
+fn block_on<T>(patience: Duration, work: impl Future<Output = Result<T, NoAnswer>>) -> Result<T, NoAnswer> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| error.to_string())?;
     runtime
-        .block_on(async { tokio::time::timeout(patience, ask(target, path, headers, limit, patience)).await })
+        .block_on(async { tokio::time::timeout(patience, work).await })
         .map_err(|_| format!("no answer in {} s", patience.as_secs()))?
+}
+
+async fn open(target: &Target, patience: Duration) -> Result<Connection, NoAnswer> {
+    Client::new(target.clone(), patience).open().await.map_err(|end| match end {
+        End::Tls(why) => NoAnswer::Tls(why),
+        other => NoAnswer::Other(other.in_words()),
+    })
 }
 
 async fn ask(
@@ -31,9 +63,8 @@ async fn ask(
     headers: &HeaderMap,
     limit: usize,
     patience: Duration,
-) -> Result<Bytes, String> {
-    let client = Client::new(target.clone(), patience);
-    let mut connection = client.connection().await.map_err(|end| end.in_words())?;
+) -> Result<Bytes, NoAnswer> {
+    let mut connection = open(target, patience).await?;
     let mut request = Request::new(Full::new(Bytes::new()));
     *request.uri_mut() =
         target.path(path).parse().map_err(|error: http::uri::InvalidUri| error.to_string())?;
@@ -48,5 +79,5 @@ async fn ask(
     }
     let answer: Value = serde_json::from_slice(&body).unwrap_or_default();
     let said = answer["error"]["message"].as_str().map(|said| format!(": {said}")).unwrap_or_default();
-    Err(format!("{path} answers {status}{said}"))
+    Err(format!("{path} answers {status}{said}").into())
 }

@@ -25,6 +25,7 @@ mod run;
 mod schedule;
 mod scrape;
 mod target;
+mod tls;
 mod worker;
 
 pub use answer::{Answer, Breach, MAX_BODY, MAX_EVENT};
@@ -32,7 +33,7 @@ pub use attribute::attribute;
 pub use body::{Requests, expand};
 pub use error::LoadError;
 pub use lengths::{MAX_TOKENS, check as check_lengths, sample as sample_length};
-pub use models::first_model;
+pub use models::{check_tls, first_model};
 pub use outcome::{Deadline, End, Facts, mismatch, outcome};
 pub use progress::{Progress, ROLLING_WINDOW};
 pub use prompts::{Input, Prompt, Prompts};

@@ -24,8 +24,11 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 pub struct LoadRun {
     /// The load.
     pub load: Load,
-    /// Base URL of the server, such as `http://127.0.0.1:8000`.
+    /// Base URL of the server, such as `http://127.0.0.1:8000` or `https://gateway/team-a`.
     pub target: String,
+    /// A file (PEM) of the certificates that an `https` server may show or be signed by, in place of those that the
+    /// platform trusts.
+    pub trust: Option<PathBuf>,
     /// Seed of schedule, prompts and lengths.
     pub seed: u64,
     /// The phases in their order. One of no length is left out.
@@ -50,6 +53,7 @@ impl LoadRun {
         Self {
             load,
             target: target.into(),
+            trust: None,
             seed,
             phases,
             base: PathBuf::from("."),
@@ -151,7 +155,7 @@ pub fn run(config: &LoadRun, observer: &mut dyn Observer, stop: &Stop) -> Result
 
 fn prepare(config: &LoadRun, news: std::sync::mpsc::Sender<News>) -> Result<Work, LoadError> {
     let load = &config.load;
-    let target = Target::parse(&config.target)?;
+    let target = Target::trusting(&config.target, config.trust.as_deref())?;
     let env = |name: &str| std::env::var(name).ok();
     let pace = match (Arrivals::new(&load.arrival, config.seed)?, &load.arrival) {
         (Some(arrivals), _) => Pace::Open(arrivals),

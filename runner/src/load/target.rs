@@ -1,12 +1,14 @@
 //! Where the load goes: the target's URL, and each protocol's path on it.
 
 use super::LoadError;
+use super::tls::Tls;
 use brownout_injector::wire::Api;
 use http::Uri;
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::Path;
 
 /// An HTTP server and the path under which its API lies.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Target {
     /// `host:port`, as the Host header has it.
     pub authority: String,
@@ -15,26 +17,33 @@ pub struct Target {
     /// What stands before `/v1/...`; no slash at its end.
     prefix: String,
     url: String,
+    tls: Option<Tls>,
 }
 
 impl Target {
-    /// Reads a URL such as `http://127.0.0.1:8000` or `http://gateway/team-a/v1`, and looks its host up, once for
-    /// the whole run.
+    /// Reads a URL such as `http://127.0.0.1:8000` or `https://gateway/team-a/v1`, and looks its host up, once for
+    /// the whole run. For `https`, what the platform trusts is read too: on Linux the file and the folders of
+    /// `SSL_CERT_FILE` and `SSL_CERT_DIR`, where these are set.
     ///
     /// # Errors
-    /// No URL, no host, another scheme than `http`, a host that has no address.
+    /// No URL, no host, another scheme than `http` and `https`, a host that has no address, nothing to trust.
     pub fn parse(url: &str) -> Result<Self, LoadError> {
+        Self::trusting(url, None)
+    }
+
+    /// As [`parse`](Self::parse), but trusts the certificates in the file `trust` (PEM), where one is given, and no
+    /// others.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse).
+    pub fn trusting(url: &str, trust: Option<&Path>) -> Result<Self, LoadError> {
         let bad = |why: String| LoadError::Target { url: url.to_owned(), why };
         let uri: Uri = url.parse().map_err(|error| bad(format!("no URL: {error}")))?;
-        match uri.scheme_str() {
-            Some("http") => {}
-            Some("https") => {
-                return Err(bad("TLS is not spoken here: use the server's own http port, or a proxy that \
-                                terminates TLS in front of it"
-                    .to_owned()));
-            }
-            _ => return Err(bad("it must begin with http://".to_owned())),
-        }
+        let usual_port = match uri.scheme_str() {
+            Some("http") => 80,
+            Some("https") => 443,
+            _ => return Err(bad("it must begin with http:// or https://".to_owned())),
+        };
         let authority = uri.authority().ok_or_else(|| bad("it names no host".to_owned()))?;
         if uri.query().is_some() {
             return Err(bad("it has a query, and requests have their own".to_owned()));
@@ -43,7 +52,7 @@ impl Target {
             return Err(bad("it carries a user name: put `authorization` into `load.headers`".to_owned()));
         }
         let port = match authority.port_u16() {
-            None if authority.as_str() == authority.host() => 80,
+            None if authority.as_str() == authority.host() => usual_port,
             None | Some(0) => return Err(bad("its port is none from 1 to 65535".to_owned())),
             Some(port) => port,
         };
@@ -58,7 +67,11 @@ impl Target {
         let path = uri.path().trim_end_matches('/');
         // People copy the base URL of an OpenAI client, which ends in /v1.
         let prefix = path.strip_suffix("/v1").unwrap_or(path).to_owned();
-        Ok(Self { authority: authority.as_str().to_owned(), addresses, prefix, url: url.to_owned() })
+        let tls = match usual_port {
+            443 => Some(Tls::new(host, trust).map_err(bad)?),
+            _ => None,
+        };
+        Ok(Self { authority: authority.as_str().to_owned(), addresses, prefix, url: url.to_owned(), tls })
     }
 
     /// The URL as it was given.
@@ -70,7 +83,13 @@ impl Target {
     /// Server and prefix as one URL, without the `/v1` that the given one may end in.
     #[must_use]
     pub fn base(&self) -> String {
-        format!("http://{}{}", self.authority, self.prefix)
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}{}", self.authority, self.prefix)
+    }
+
+    /// How the server is spoken to, where by TLS.
+    pub(super) const fn tls(&self) -> Option<&Tls> {
+        self.tls.as_ref()
     }
 
     /// The path and query of a request.
@@ -144,7 +163,7 @@ mod tests {
     #[test]
     fn useless_urls_say_why() {
         for (url, why) in [
-            ("https://127.0.0.1", "TLS"),
+            ("https://", "no URL"),
             ("127.0.0.1:8000", "http://"),
             ("ftp://127.0.0.1", "http://"),
             ("http://", "no URL"),

@@ -3,6 +3,10 @@
 mod loops;
 mod outcomes;
 mod server;
+mod tls;
+
+#[path = "../../../tests/common/tls.rs"]
+mod front;
 
 use brownout_injector::scenario::{Arrival, Load, OutputLength, PromptSource, Timeouts};
 use brownout_injector::units::{LengthDist, TimeSpan};

@@ -1,0 +1,164 @@
+//! TLS to the target.
+
+use super::io::Marked;
+use std::fmt;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use tokio_rustls::rustls::client::{WebPkiServerVerifier, verify_server_name};
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use tokio_rustls::rustls::server::ParsedCertificate;
+use tokio_rustls::rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, Error, InvalidMessage, RootCertStore,
+    SignatureScheme,
+};
+use tokio_util::either::Either;
+
+/// What all TLS connections to the target have in common.
+#[derive(Clone)]
+pub(super) struct Tls {
+    name: ServerName<'static>,
+    connector: TlsConnector,
+}
+
+impl Tls {
+    /// Trusts the certificates in the file `trust`, else those that the platform trusts; else why it cannot.
+    pub(super) fn new(host: &str, trust: Option<&Path>) -> Result<Self, String> {
+        let name = ServerName::try_from(host.to_owned())
+            .map_err(|_| format!("host `{host}` is no name that a certificate can hold"))?;
+        let found = match trust {
+            Some(file) => rustls_native_certs::load_certs_from_paths(Some(file), None),
+            None => rustls_native_certs::load_native_certs(),
+        };
+        let mut roots = RootCertStore::empty();
+        if roots.add_parsable_certificates(found.certs.iter().cloned()).0 == 0 {
+            let why = found.errors.first().map(|error| format!(" ({error})")).unwrap_or_default();
+            return Err(format!(
+                "no certificate to trust was found{why}; name a file (PEM) of them in SSL_CERT_FILE"
+            ));
+        }
+        let provider = Arc::new(ring::default_provider());
+        let usual = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone())
+            .build()
+            .map_err(|error| error.to_string())?;
+        let mut config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|error| error.to_string())?
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(Verifier { usual, trusted: found.certs }))
+            .with_no_client_auth();
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Self { name, connector: TlsConnector::from(Arc::new(config)) })
+    }
+
+    /// Shakes hands; else says why not, and what can be done.
+    pub(super) async fn connect(&self, socket: Marked) -> Result<Stream, String> {
+        let shaken = self.connector.connect(self.name.clone(), socket).await;
+        shaken.map(|stream| Stream::Right(Box::new(stream))).map_err(|error| self.in_words(&error))
+    }
+
+    fn in_words(&self, error: &io::Error) -> String {
+        let Some(error) = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) else {
+            return format!("the server broke off the TLS handshake ({error})");
+        };
+        match error {
+            Error::InvalidMessage(InvalidMessage::InvalidContentType) => {
+                "the server speaks no TLS on this port; try http:// in place of https://".to_owned()
+            }
+            Error::InvalidCertificate(why) => match why {
+                // A bad signature is what an authority made anew under its old name leaves.
+                CertificateError::UnknownIssuer | CertificateError::BadSignature => {
+                    "the server's certificate is signed by nobody trusted here; name a file (PEM) with its \
+                     authority's certificate, or with its own where it signed itself, in SSL_CERT_FILE"
+                        .to_owned()
+                }
+                CertificateError::NotValidForName => self.other_name(&[]),
+                CertificateError::NotValidForNameContext { presented, .. } => self.other_name(presented),
+                CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+                    "the server's certificate has expired".to_owned()
+                }
+                CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+                    "the server's certificate is not valid yet; is the clock right here?".to_owned()
+                }
+                other => format!("the server's certificate is of no use: {other}"),
+            },
+            other => format!("the TLS handshake failed: {other}"),
+        }
+    }
+
+    fn other_name(&self, presented: &[String]) -> String {
+        let asked = self.name.to_str();
+        if presented.is_empty() {
+            return format!("the server's certificate is not for `{asked}`: it has no subjectAltName at all");
+        }
+        format!("the server's certificate is not for `{asked}` but for {}", presented.join(", "))
+    }
+}
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tls").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// A connection to the target, as it is or by TLS. The socket below is what remembers when it was read: decrypting is no
+/// part of that.
+pub(super) type Stream = Either<Marked, Box<TlsStream<Marked>>>;
+
+/// The usual rules, and one more: a certificate that is itself among the trusted ones is good for the names in it, even
+/// where it says that it is an authority's. Those that people sign themselves nearly always say so, as `openssl req
+/// -x509` does unasked, and other clients take them.
+#[derive(Debug)]
+struct Verifier {
+    usual: Arc<WebPkiServerVerifier>,
+    trusted: Vec<CertificateDer<'static>>,
+}
+
+impl ServerCertVerifier for Verifier {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        match self.usual.verify_server_cert(end_entity, intermediates, name, ocsp, now) {
+            // This is found after its dates were, and before its names are looked at.
+            Err(Error::InvalidCertificate(CertificateError::Other(why)))
+                if why.0.downcast_ref() == Some(&webpki::Error::CaUsedAsEndEntity)
+                    && self.trusted.contains(end_entity) =>
+            {
+                verify_server_name(&ParsedCertificate::try_from(end_entity)?, name)?;
+                Ok(ServerCertVerified::assertion())
+            }
+            verdict => verdict,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.usual.verify_tls12_signature(message, cert, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.usual.verify_tls13_signature(message, cert, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.usual.supported_verify_schemes()
+    }
+}
