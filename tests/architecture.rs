@@ -41,7 +41,7 @@ fn the_parts_use_the_injector_and_not_each_other() {
 #[test]
 fn the_injector_has_no_io_and_no_clock() {
     let tree = tree("brownout-injector");
-    for heavy in ["tokio", "hyper", "kube", "rand", "mio", "socket2"] {
+    for heavy in ["tokio", "hyper", "kube", "rand", "mio", "socket2", "rustls", "ring"] {
         assert!(!tree.contains(heavy), "the injector is built with {heavy}");
     }
 }
@@ -50,6 +50,15 @@ fn the_injector_has_no_io_and_no_clock() {
 fn the_shim_is_built_on_libc_alone() {
     let tree = tree("brownout-preload");
     assert!(tree.iter().all(|name| name == "libc"), "{tree:?}");
+}
+
+#[test]
+fn there_is_one_tls_and_it_needs_nothing_of_the_system() {
+    let tree = tree("brownout");
+    for other in ["openssl-sys", "native-tls", "aws-lc-rs", "aws-lc-sys", "webpki-roots"] {
+        assert!(!tree.contains(other), "the binary is built with {other}");
+    }
+    assert!(tree.contains("rustls") && tree.contains("ring"), "{tree:?}");
 }
 
 #[test]

@@ -130,11 +130,13 @@ impl ServerCertVerifier for Verifier {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         match self.usual.verify_server_cert(end_entity, intermediates, name, ocsp, now) {
-            // This is found after its dates were, and before its names are looked at.
+            // This is found after its dates were checked, and before its names are looked at.
             Err(Error::InvalidCertificate(CertificateError::Other(why)))
-                if why.0.downcast_ref() == Some(&webpki::Error::CaUsedAsEndEntity)
-                    && self.trusted.contains(end_entity) =>
+                if why.0.downcast_ref() == Some(&webpki::Error::CaUsedAsEndEntity) =>
             {
+                if !self.trusted.contains(end_entity) {
+                    return Err(CertificateError::UnknownIssuer.into());
+                }
                 verify_server_name(&ParsedCertificate::try_from(end_entity)?, name)?;
                 Ok(ServerCertVerified::assertion())
             }

@@ -215,7 +215,9 @@ async fn a_stream_may_answer_a_request_to_upgrade() {
     let bench = Bench::start(&server.url());
     let upgrade =
         "Host: a\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n";
-    let answer = bench.client().await.ask(chat(true).replacen("Host: model.test\r\n", upgrade, 1)).await;
+    let mut client = bench.client().await;
+    let asking = client.ask(chat(true).replacen("Host: model.test\r\n", upgrade, 1));
+    let answer = tokio::time::timeout(std::time::Duration::from_secs(10), asking).await.expect("an answer");
     assert_eq!((answer.status(), answer.count("word"), answer.end), (200, 3, End::Complete));
 }
 

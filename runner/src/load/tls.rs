@@ -95,7 +95,14 @@ impl Tls {
         if presented.is_empty() {
             return format!("the server's certificate is not for `{asked}`: it has no subjectAltName at all");
         }
-        format!("the server's certificate is not for `{asked}` but for {}", presented.join(", "))
+        // They come as `DnsName("gateway.test")`.
+        let name = |text: &String| {
+            let inside =
+                text.split_once('(').map_or(text.as_str(), |(_, inside)| inside.trim_end_matches(')'));
+            inside.trim_matches('"').to_owned()
+        };
+        let names: Vec<String> = presented.iter().map(name).collect();
+        format!("the server's certificate is not for `{asked}` but for {}", names.join(", "))
     }
 }
 
@@ -128,11 +135,13 @@ impl ServerCertVerifier for Verifier {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         match self.usual.verify_server_cert(end_entity, intermediates, name, ocsp, now) {
-            // This is found after its dates were, and before its names are looked at.
+            // This is found after its dates were checked, and before its names are looked at.
             Err(Error::InvalidCertificate(CertificateError::Other(why)))
-                if why.0.downcast_ref() == Some(&webpki::Error::CaUsedAsEndEntity)
-                    && self.trusted.contains(end_entity) =>
+                if why.0.downcast_ref() == Some(&webpki::Error::CaUsedAsEndEntity) =>
             {
+                if !self.trusted.contains(end_entity) {
+                    return Err(CertificateError::UnknownIssuer.into());
+                }
                 verify_server_name(&ParsedCertificate::try_from(end_entity)?, name)?;
                 Ok(ServerCertVerified::assertion())
             }
