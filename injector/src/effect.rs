@@ -67,6 +67,14 @@ pub enum Before {
     PrefixPrompt(String),
 }
 
+impl Before {
+    /// Whether the request never reaches the server, so that no later fault acts.
+    #[must_use]
+    pub const fn ends_request(&self) -> bool {
+        matches!(self, Self::Answer(_) | Self::Hang(_) | Self::Blackhole)
+    }
+}
+
 /// An answer that the proxy gives in the server's stead.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {

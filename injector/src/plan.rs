@@ -164,7 +164,7 @@ impl Plan {
             if rule.fires(arrival, facts.number, since, draw) && rule.take_hit() {
                 let until = rule.window.shuts(facts.at);
                 verdict.push(Firing { rule: index, n, draw, until });
-                if rule.fault.ends_request(facts) {
+                if rule.fault.before(facts, draw).ends_request() {
                     break;
                 }
             }

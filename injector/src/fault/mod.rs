@@ -192,15 +192,6 @@ impl Fault {
         self.meaning().on_answer(facts, draw)
     }
 
-    /// Whether it always answers in the server's stead, so that no later fault acts.
-    #[must_use]
-    pub fn ends_request(&self, facts: &Facts<'_>) -> bool {
-        matches!(
-            self.before(facts, Draw::new(0, "", 0)),
-            Before::Answer(_) | Before::Hang(_) | Before::Blackhole
-        )
-    }
-
     /// Paths that the fault's own parameters name.
     #[must_use]
     pub fn own_paths(&self) -> &[String] {

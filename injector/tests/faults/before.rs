@@ -180,7 +180,7 @@ fn token_ids_get_ids_in_front() {
     let (is, prompts) =
         prefix_prompt(Api::OpenaiCompletions, br#"{"prompt":[[500,501],[502]]}"#, "ab").expect("prompts");
     assert_eq!((&is[..], prompts), (&br#"{"prompt":[[97,98,500,501],[97,98,502]]}"#[..], 2));
-    for body in [&b"no json"[..], b"{}", b"[]", br#"{"messages":[]}"#] {
+    for body in [&b"no json"[..], b"", b"{}", b"[]", b"null", br#"{"messages":[]}"#, br#"{"messages":{}}"#] {
         assert_eq!(prefix_prompt(Api::OpenaiChat, body, "ab"), None);
     }
 }
