@@ -1,17 +1,17 @@
 //! What faults do before a request goes to the server, in file order: it waits, queues, is refused, hung up on,
-//! swallowed, or gets another prompt.
+//! swallowed, or gets another prompt. A call goes in with its case, where any fault fires on it; it goes on with the
+//! same case, late or changed, or it goes nowhere and an answer, or the end of the connection, comes back in its stead.
 
 use crate::answer;
 use crate::body::Body;
 use crate::call::{Call, RequestBody};
 use crate::case::Case;
 use crate::control::RuleState;
-use crate::detour::Detour;
-use crate::failure::Failure;
+use crate::failure::Unanswered;
 use crate::hold::hold;
-use crate::prompt;
-use brownout_injector::effect::{Answer, Before as Act, Close};
-use brownout_injector::fault::Buckets;
+use crate::next::{Detour, Next};
+use brownout_injector::effect::{Answer, Before as Act};
+use brownout_injector::fault::{Buckets, prefix_prompt};
 use http::Response;
 use http::header::{CONTENT_LENGTH, HeaderValue};
 use std::future::pending;
@@ -42,40 +42,38 @@ pub(crate) struct Before<S> {
     inner: S,
 }
 
-impl<S> Service<Call> for Before<S>
-where
-    S: Service<Call, Response = Response<Body>, Error = Failure> + Clone + Send + 'static,
-    S::Future: Send + 'static,
-{
+impl<S: Next> Service<Call> for Before<S> {
     type Response = Response<Body>;
-    type Error = Failure;
-    type Future = Detour<S::Future>;
+    type Error = S::Error;
+    type Future = Detour<S::Future, S::Foreign>;
 
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(cx)
     }
 
     fn call(&mut self, mut call: Call) -> Self::Future {
         let Some(case) = call.case.take() else { return Detour::straight(self.inner.call(call)) };
-        let mut inner = self.inner.clone();
+        let mut inner = self.inner.take();
         Detour::around(async move {
-            match act(&mut call, case).await? {
-                Next::Forward(case) => {
+            match act(&mut call, case).await {
+                Turn::Forward(case) => {
                     call.case = Some(case);
                     inner.call(call).await
                 }
-                Next::Answer(answer, case) => Ok(answer::response(&answer, call.api, case)),
+                Turn::Answer(answer, case) => Ok(answer::response(&answer, call.api, case)),
+                Turn::Hang(case) => Err(Unanswered::Hung(case.header())),
             }
         })
     }
 }
 
-enum Next {
+enum Turn {
     Forward(Box<Case>),
     Answer(Box<Answer>, Box<Case>),
+    Hang(Box<Case>),
 }
 
-async fn act(call: &mut Call, mut case: Box<Case>) -> Result<Next, Failure> {
+async fn act(call: &mut Call, mut case: Box<Case>) -> Turn {
     for index in 0..case.deeds.len() {
         let firing = case.deeds[index].firing;
         let (now, ends) = (case.armed.at(), firing.until);
@@ -95,24 +93,24 @@ async fn act(call: &mut Call, mut case: Box<Case>) -> Result<Next, Failure> {
             }
             Act::Answer(answer) => {
                 touch(&mut case, index, format!("answered {}", answer.status));
-                return Ok(Next::Answer(Box::new(answer), case));
+                return Turn::Answer(Box::new(answer), case);
             }
             Act::Hang(close) => {
                 touch(&mut case, index, format!("closed before any answer ({close:?})"));
                 call.client.close_as(close);
-                return Err(Failure::Hang(close));
+                return Turn::Hang(case);
             }
             Act::Blackhole => {
                 case.deeds[index].done.note = "never answered".to_owned();
                 wait(&mut case, index, None, ends).await;
                 // Nobody could tell a late answer from a slow server; a closed connection is the end it promised.
-                return Err(Failure::Hang(Close::Fin));
+                return Turn::Hang(case);
             }
             Act::Queue { max_in_flight, max_waiting, timeout, full } => {
                 let limits = QueueLimits { max_in_flight, max_waiting, timeout };
                 if !queue(&mut case, index, limits).await {
                     touch(&mut case, index, format!("found no place, answered {}", full.status));
-                    return Ok(Next::Answer(Box::new(full), case));
+                    return Turn::Answer(Box::new(full), case);
                 }
             }
             Act::RateLimit { requests_per_minute, tokens_per_minute, burst } => {
@@ -128,13 +126,13 @@ async fn act(call: &mut Call, mut case: Box<Case>) -> Result<Next, Failure> {
                     Ok(headers) => case.headers.extend(headers),
                     Err(refusal) => {
                         touch(&mut case, index, format!("over the limit of {} a minute", refusal.what));
-                        return Ok(Next::Answer(Box::new(refusal.answer(call.api)), case));
+                        return Turn::Answer(Box::new(refusal.answer(call.api)), case);
                     }
                 }
             }
             Act::PrefixPrompt(text) => {
                 if let RequestBody::Full(body) = &call.body
-                    && let Some((body, prompts)) = prompt::prefix(call.api, body, &text)
+                    && let Some((body, prompts)) = prefix_prompt(call.api, body, &text)
                 {
                     if call.head.headers.contains_key(CONTENT_LENGTH) {
                         call.head.headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
@@ -145,7 +143,7 @@ async fn act(call: &mut Call, mut case: Box<Case>) -> Result<Next, Failure> {
             }
         }
     }
-    Ok(Next::Forward(case))
+    Turn::Forward(case)
 }
 
 fn touch(case: &mut Case, index: usize, note: String) {

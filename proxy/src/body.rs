@@ -1,5 +1,6 @@
 //! The body of an answer, unboxed: straight from the server where nothing is done to it.
 
+use crate::call::Foreign;
 use crate::case::Case;
 use crate::direct::Direct;
 use crate::meter::Origin;
@@ -7,9 +8,11 @@ use crate::pool::Lease;
 use crate::shape::Shaped;
 use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
+use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use tower::BoxError;
 
 /// The body of an answer.
 #[derive(Debug)]
@@ -25,15 +28,20 @@ enum Kind {
     Full(Bytes),
     Upstream { incoming: Incoming, lease: Option<Lease> },
     Direct(Box<Direct>),
+    Foreign(Foreign),
     Shaped(Box<Shaped>),
 }
 
 /// Why a body broke off.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum BodyError {
+#[non_exhaustive]
+pub enum BodyError {
     /// The server broke off, or lied about the length.
     #[error("the server broke off: {0}")]
     Upstream(#[from] hyper::Error),
+    /// The body of the wrapped service's own answer failed.
+    #[error("the service broke off: {0}")]
+    Service(BoxError),
     /// The server broke off in an event stream, or broke its framing.
     #[error("the server broke off")]
     BrokenOff,
@@ -55,6 +63,19 @@ impl Body {
 
     pub(crate) const fn direct(direct: Box<Direct>) -> Self {
         Self { kind: Kind::Direct(direct), origin: Origin::Organic, _case: None }
+    }
+
+    /// The answer of a service in this process.
+    pub(crate) fn foreign<B>(body: B) -> Self
+    where
+        B: HttpBody<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        if body.is_end_stream() {
+            return Self::full(Bytes::new(), Origin::Organic);
+        }
+        let body = body.map_err(Into::into).boxed_unsync();
+        Self { kind: Kind::Foreign(body), origin: Origin::Organic, _case: None }
     }
 
     pub(crate) const fn shaped(shaped: Box<Shaped>) -> Self {
@@ -100,6 +121,9 @@ impl HttpBody for Body {
                 polled.map(|frame| frame.map(|frame| frame.map_err(BodyError::Upstream)))
             }
             Kind::Direct(direct) => Pin::new(&mut **direct).poll_frame(cx),
+            Kind::Foreign(body) => Pin::new(body)
+                .poll_frame(cx)
+                .map(|frame| frame.map(|frame| frame.map_err(BodyError::Service))),
             Kind::Shaped(shaped) => Pin::new(&mut **shaped).poll_frame(cx),
         }
     }
@@ -109,6 +133,7 @@ impl HttpBody for Body {
             Kind::Full(bytes) => bytes.is_empty(),
             Kind::Upstream { incoming, .. } => incoming.is_end_stream(),
             Kind::Direct(direct) => direct.is_end_stream(),
+            Kind::Foreign(body) => body.is_end_stream(),
             Kind::Shaped(shaped) => shaped.is_end_stream(),
         }
     }
@@ -118,6 +143,7 @@ impl HttpBody for Body {
             Kind::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Kind::Upstream { incoming, .. } => incoming.size_hint(),
             Kind::Direct(direct) => direct.size_hint(),
+            Kind::Foreign(body) => body.size_hint(),
             Kind::Shaped(shaped) => shaped.size_hint(),
         }
     }

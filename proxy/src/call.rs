@@ -7,12 +7,14 @@ use brownout_injector::wire::Api;
 use bytes::{Bytes, BytesMut};
 use http::request::Parts;
 use http_body::{Body, Frame, SizeHint};
+use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::Incoming;
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
+use tower::BoxError;
 
 /// One request on its way down the stack.
 #[derive(Debug)]
@@ -33,11 +35,24 @@ pub(crate) struct Call {
     pub(crate) case: Option<Box<Case>>,
 }
 
+impl Call {
+    /// A request whose head is there now.
+    pub(crate) fn new(head: Parts, body: RequestBody, client: Arc<Client>) -> Self {
+        let api = Api::of_path(head.uri.path());
+        Self { head, body, api, arrived: Instant::now(), client, known: None, case: None }
+    }
+}
+
+/// A body from or for a server that is not ours; boxed, as it can be of any type.
+pub(crate) type Foreign = UnsyncBoxBody<Bytes, BoxError>;
+
 /// The body of a request: as it comes, or as far as it was read.
 #[derive(Debug)]
 pub(crate) enum RequestBody {
-    /// As it comes.
+    /// As it comes from hyper.
     Incoming(Incoming),
+    /// As it comes from whoever calls the layer.
+    Foreign(Foreign),
     /// Read whole.
     Full(Bytes),
     /// Read in part, because it turned out too large.
@@ -45,7 +60,7 @@ pub(crate) enum RequestBody {
         /// What was read.
         read: VecDeque<Bytes>,
         /// What was not.
-        rest: Incoming,
+        rest: Box<RequestBody>,
     },
 }
 
@@ -54,6 +69,7 @@ impl RequestBody {
     pub(crate) fn is_spent(&self) -> bool {
         match self {
             Self::Incoming(body) => body.is_end_stream(),
+            Self::Foreign(body) => body.is_end_stream(),
             Self::Full(bytes) => bytes.is_empty(),
             Self::Partly { read, rest } => read.is_empty() && rest.is_end_stream(),
         }
@@ -63,20 +79,18 @@ impl RequestBody {
     ///
     /// # Errors
     /// The client broke off.
-    pub(crate) async fn read(self, limit: usize) -> Result<Self, hyper::Error> {
-        let Self::Incoming(mut body) = self else { return Ok(self) };
-        let announced = body.size_hint();
-        if announced.lower() > limit as u64 {
-            return Ok(Self::Incoming(body));
+    pub(crate) async fn read(mut self, limit: usize) -> Result<Self, BoxError> {
+        if matches!(self, Self::Full(_) | Self::Partly { .. }) || self.size_hint().lower() > limit as u64 {
+            return Ok(self);
         }
         let (mut frames, mut size) = (VecDeque::new(), 0);
-        while let Some(frame) = std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+        while let Some(frame) = std::future::poll_fn(|cx| Pin::new(&mut self).poll_frame(cx)).await {
             // Trailers of requests are of no use to anyone here; a body with trailers is read on without them.
             let Ok(data) = frame?.into_data() else { continue };
             size += data.len();
             frames.push_back(data);
             if size > limit {
-                return Ok(Self::Partly { read: frames, rest: body });
+                return Ok(Self::Partly { read: frames, rest: Box::new(self) });
             }
         }
         Ok(Self::Full(match frames.len() {
@@ -94,19 +108,22 @@ impl RequestBody {
 
 impl Body for RequestBody {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = BoxError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         match &mut *self {
-            Self::Incoming(body) => Pin::new(body).poll_frame(cx),
+            Self::Incoming(body) => {
+                Pin::new(body).poll_frame(cx).map(|frame| frame.map(|frame| frame.map_err(Into::into)))
+            }
+            Self::Foreign(body) => Pin::new(body).poll_frame(cx),
             Self::Full(bytes) if bytes.is_empty() => Poll::Ready(None),
             Self::Full(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
             Self::Partly { read, rest } => match read.pop_front() {
                 Some(bytes) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
-                None => Poll::Ready(ready!(Pin::new(rest).poll_frame(cx))),
+                None => Pin::new(&mut **rest).poll_frame(cx),
             },
         }
     }
@@ -118,6 +135,7 @@ impl Body for RequestBody {
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Incoming(body) => body.size_hint(),
+            Self::Foreign(body) => body.size_hint(),
             Self::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Self::Partly { read, rest } => {
                 let read: u64 = read.iter().map(|bytes| bytes.len() as u64).sum();
@@ -160,12 +178,12 @@ impl Sending {
 
 impl Body for Sending {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = BoxError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
         match &frame {
             Some(_) => self.tell(),

@@ -1,6 +1,7 @@
 //! A client's connection: the socket as hyper sees it, and a handle by which a fault can close it under hyper.
 
 use crate::meter::bump;
+use crate::site::Site;
 use crate::worker::Worker;
 use brownout_injector::effect::Close;
 use futures_util::task::AtomicWaker;
@@ -21,7 +22,7 @@ const DRAIN: u8 = 2;
 /// The handle of one client connection, shared by its socket, its requests and its worker.
 #[derive(Debug)]
 pub(crate) struct Client {
-    worker: Arc<Worker>,
+    site: Arc<Site>,
     id: u64,
     h2: bool,
     state: AtomicU8,
@@ -37,9 +38,22 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    pub(crate) fn new(worker: Arc<Worker>, id: u64, h2: bool) -> Arc<Self> {
-        let now = worker.millis();
-        let client = Arc::new(Self {
+    /// A connection that this worker serves.
+    pub(crate) fn new(worker: &Worker, id: u64, h2: bool) -> Arc<Self> {
+        let client = Arc::new(Self::of(worker.site().clone(), id, h2));
+        worker.register(id, &client);
+        client
+    }
+
+    /// Stands for all connections of a server that is not ours. Nothing can be closed by it, and nobody looks whether
+    /// it is idle.
+    pub(crate) fn elsewhere(site: Arc<Site>) -> Arc<Self> {
+        Arc::new(Self::of(site, 0, false))
+    }
+
+    fn of(site: Arc<Site>, id: u64, h2: bool) -> Self {
+        let now = site.millis();
+        Self {
             id,
             h2,
             state: AtomicU8::new(OPEN),
@@ -48,15 +62,13 @@ impl Client {
             busy: AtomicU32::new(0),
             head_since: AtomicU32::new(0),
             idle_since: AtomicU32::new(now),
-            worker,
-        });
-        client.worker.register(id, &client);
-        client
+            site,
+        }
     }
 
-    /// The worker that serves it.
-    pub(crate) const fn worker(&self) -> &Arc<Worker> {
-        &self.worker
+    /// What the layers share that serve it.
+    pub(crate) const fn site(&self) -> &Arc<Site> {
+        &self.site
     }
 
     /// Whether it speaks HTTP/2.
@@ -94,7 +106,7 @@ impl Client {
     /// A request is over.
     pub(crate) fn request_ends(&self) {
         bump_u32(&self.busy, u32::MAX);
-        self.idle_since.store(self.worker.millis(), Relaxed);
+        self.idle_since.store(self.site.millis(), Relaxed);
     }
 
     /// Cuts the connection where its client dawdles: a head that does not end, or nothing at all for too long.
@@ -113,7 +125,7 @@ impl Client {
 
     fn bytes_came(&self) {
         if !self.h2 && self.busy.load(Relaxed) == 0 && self.head_since.load(Relaxed) == 0 {
-            self.head_since.store(self.worker.millis().max(1), Relaxed);
+            self.head_since.store(self.site.millis().max(1), Relaxed);
         }
     }
 }
@@ -127,19 +139,20 @@ fn bump_u32(counter: &AtomicU32, by: u32) {
 pub(crate) struct ClientIo {
     io: TokioIo<TcpStream>,
     client: Arc<Client>,
+    worker: Arc<Worker>,
 }
 
 impl ClientIo {
-    pub(crate) fn new(stream: TcpStream, client: Arc<Client>) -> Self {
-        bump(&client.worker.meter.connections, 1);
-        Self { io: TokioIo::new(stream), client }
+    pub(crate) fn new(stream: TcpStream, client: Arc<Client>, worker: Arc<Worker>) -> Self {
+        bump(&worker.meter.connections, 1);
+        Self { io: TokioIo::new(stream), client, worker }
     }
 }
 
 impl Drop for ClientIo {
     fn drop(&mut self) {
-        self.client.worker.unregister(self.client.id);
-        bump(&self.client.worker.meter.connections, u64::MAX);
+        self.worker.unregister(self.client.id);
+        bump(&self.worker.meter.connections, u64::MAX);
         if self.client.reset.load(Relaxed) == 1 {
             // With a linger time of zero, closing sends RST and forgets what was not sent yet (socket(7)).
             let _ = socket2::SockRef::from(self.io.inner()).set_linger(Some(Duration::ZERO));

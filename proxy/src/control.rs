@@ -3,7 +3,7 @@
 
 use crate::journal::Journal;
 use crate::meter::Traffic;
-use crate::worker::Worker;
+use crate::site::Site;
 use arc_swap::ArcSwapOption;
 use brownout_injector::Plan;
 use brownout_injector::fault::Buckets;
@@ -71,7 +71,7 @@ fn nanos(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// What all workers share.
+/// What all workers of a proxy share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     armed: ArcSwapOption<Armed>,
@@ -104,7 +104,7 @@ impl Shared {
         self.armed.load_full().filter(|armed| armed.lives())
     }
 
-    /// Heals when a plan's time is over or its lease lost; runs as long as the proxy.
+    /// Heals when a plan's time is over or its lease lost; runs as long as the proxy, or as the layer is used.
     pub(crate) async fn keep_time(&self) {
         loop {
             let changed = self.changed.notified();
@@ -140,11 +140,11 @@ impl Shared {
     }
 }
 
-/// Arms and heals a running proxy, and says how it does. Clones control the same proxy.
+/// Arms and heals a running proxy or a layer, and says how it does. Clones control the same one.
 #[derive(Clone, Debug)]
 pub struct Control {
     pub(crate) shared: Arc<Shared>,
-    pub(crate) workers: Arc<[Arc<Worker>]>,
+    pub(crate) sites: Arc<[Arc<Site>]>,
 }
 
 impl Control {
@@ -209,12 +209,12 @@ impl Control {
         }
     }
 
-    /// What was measured of the traffic since the proxy started.
+    /// What was measured of the traffic since the start.
     #[must_use]
     pub fn snapshot(&self) -> Traffic {
         let mut traffic = Traffic::default();
-        for worker in self.workers.iter() {
-            worker.meter.add_to(&mut traffic);
+        for site in self.sites.iter() {
+            site.meter.add_to(&mut traffic);
         }
         traffic
     }

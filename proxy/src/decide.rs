@@ -1,10 +1,11 @@
-//! Asks the plan, once a request, which faults fire on it.
+//! Asks the plan, once a request, which faults fire on it. A call goes in with the facts of its request, where a plan is
+//! armed; it goes on with a case instead, where any fault fires, and without either otherwise. Answers pass untouched.
 
 use crate::body::Body;
 use crate::call::Call;
 use crate::case::Case;
-use crate::failure::Failure;
-use crate::worker::Worker;
+use crate::next::Next;
+use crate::site::Site;
 use http::Response;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -14,12 +15,12 @@ use tower_service::Service;
 /// Decides about requests whose facts are known.
 #[derive(Clone, Debug)]
 pub(crate) struct DecideLayer {
-    worker: Arc<Worker>,
+    site: Arc<Site>,
 }
 
 impl DecideLayer {
-    pub(crate) const fn new(worker: Arc<Worker>) -> Self {
-        Self { worker }
+    pub(crate) const fn new(site: Arc<Site>) -> Self {
+        Self { site }
     }
 }
 
@@ -27,7 +28,7 @@ impl<S> Layer<S> for DecideLayer {
     type Service = Decide<S>;
 
     fn layer(&self, inner: S) -> Decide<S> {
-        Decide { inner, worker: self.worker.clone() }
+        Decide { inner, site: self.site.clone() }
     }
 }
 
@@ -35,18 +36,15 @@ impl<S> Layer<S> for DecideLayer {
 #[derive(Clone, Debug)]
 pub(crate) struct Decide<S> {
     inner: S,
-    worker: Arc<Worker>,
+    site: Arc<Site>,
 }
 
-impl<S> Service<Call> for Decide<S>
-where
-    S: Service<Call, Response = Response<Body>, Error = Failure>,
-{
+impl<S: Next> Service<Call> for Decide<S> {
     type Response = Response<Body>;
-    type Error = Failure;
+    type Error = S::Error;
     type Future = S::Future;
 
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(cx)
     }
 
@@ -60,7 +58,7 @@ where
 
 impl<S> Decide<S> {
     fn decide(&self, call: &Call, known: crate::facts::Known) -> Option<Box<Case>> {
-        let shared = &self.worker.shared;
+        let shared = &self.site.shared;
         let armed = shared.armed()?;
         let verdict = call.with_facts(&known, armed.at(), |facts| armed.plan.decide(facts));
         (!verdict.is_empty())

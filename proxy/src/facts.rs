@@ -1,12 +1,12 @@
 //! What a plan may ask about a request: read here, and only while a plan is armed. Bodies of the known protocols are
-//! read up to a bound; whatever is larger, or is no known protocol, passes unread.
+//! read up to a bound; whatever is larger, or is no known protocol, passes unread. A call goes in as it arrived; it goes
+//! on with what is known of it, and with its body read whole where it was read. Answers pass untouched.
 
 use crate::body::Body;
 use crate::call::{Call, RequestBody};
-use crate::detour::Detour;
 use crate::failure::Failure;
-use crate::meter::bump;
-use crate::worker::Worker;
+use crate::next::{Detour, Next};
+use crate::site::Site;
 use brownout_injector::Facts;
 use brownout_injector::facts::REQUEST_NUMBER;
 use brownout_injector::wire::Api;
@@ -21,12 +21,12 @@ use tower_service::Service;
 /// Reads the facts of each request while a plan is armed.
 #[derive(Clone, Debug)]
 pub(crate) struct FactsLayer {
-    worker: Arc<Worker>,
+    site: Arc<Site>,
 }
 
 impl FactsLayer {
-    pub(crate) const fn new(worker: Arc<Worker>) -> Self {
-        Self { worker }
+    pub(crate) const fn new(site: Arc<Site>) -> Self {
+        Self { site }
     }
 }
 
@@ -34,7 +34,7 @@ impl<S> Layer<S> for FactsLayer {
     type Service = ReadFacts<S>;
 
     fn layer(&self, inner: S) -> ReadFacts<S> {
-        ReadFacts { inner, worker: self.worker.clone() }
+        ReadFacts { inner, site: self.site.clone() }
     }
 }
 
@@ -42,38 +42,34 @@ impl<S> Layer<S> for FactsLayer {
 #[derive(Clone, Debug)]
 pub(crate) struct ReadFacts<S> {
     inner: S,
-    worker: Arc<Worker>,
+    site: Arc<Site>,
 }
 
-impl<S> Service<Call> for ReadFacts<S>
-where
-    S: Service<Call, Response = Response<Body>, Error = Failure> + Clone + Send + 'static,
-    S::Future: Send + 'static,
-{
+impl<S: Next> Service<Call> for ReadFacts<S> {
     type Response = Response<Body>;
-    type Error = Failure;
-    type Future = Detour<S::Future>;
+    type Error = S::Error;
+    type Future = Detour<S::Future, S::Foreign>;
 
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(cx)
     }
 
     fn call(&mut self, mut call: Call) -> Self::Future {
-        if !self.worker.shared.is_armed() {
+        if !self.site.shared.is_armed() {
             return Detour::straight(self.inner.call(call));
         }
         if call.api == Api::Other || call.head.method != Method::POST {
             call.known = Some(Box::new(Known::of_head(&call)));
             return Detour::straight(self.inner.call(call));
         }
-        let (mut inner, worker) = (self.inner.clone(), self.worker.clone());
+        let (mut inner, site) = (self.inner.take(), self.site.clone());
         Detour::around(async move {
             let body = std::mem::replace(&mut call.body, RequestBody::Full(bytes::Bytes::new()));
-            call.body = body.read(worker.limits().body_bytes).await.map_err(|_| Failure::ClientBody)?;
+            call.body = body.read(site.limits().body_bytes).await.map_err(|_| Failure::ClientBody)?;
             let mut known = Known::of_head(&call);
             match &call.body {
                 RequestBody::Full(body) => known.add_body(call.api, body),
-                _ => bump(&worker.meter.unread_bodies, 1),
+                _ => site.meter.count(&site.meter.unread_bodies, 1),
             }
             call.known = Some(Box::new(known));
             inner.call(call).await

@@ -3,10 +3,11 @@
 
 use crate::body::Body;
 use crate::meter::Origin;
-use brownout_injector::effect::Close;
 use brownout_injector::wire::{Api, ProviderError};
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{HeaderName, Response, StatusCode};
+use std::convert::Infallible;
+use std::fmt;
 
 /// The response header that says what went wrong between the proxy and the server.
 pub const ERROR_HEADER: &str = "x-brownout-error";
@@ -35,9 +36,6 @@ pub enum Failure {
     /// The client's own body broke off or is malformed.
     #[error("request body broke off")]
     ClientBody,
-    /// A fault closes the connection in place of an answer.
-    #[error("closed by a fault")]
-    Hang(Close),
 }
 
 /// Why TLS to the server failed.
@@ -72,6 +70,35 @@ pub enum TlsFailure {
     Refused,
 }
 
+/// Why no answer comes from below. `E` is what a tower service at the bottom fails with.
+#[derive(Debug)]
+pub(crate) enum Unanswered<E = Infallible> {
+    /// Something went wrong; it becomes an answer of ours.
+    Failed(Failure),
+    /// A fault closes the connection in place of an answer; the mark says which.
+    Hung(Option<HeaderValue>),
+    /// The service failed in a way of its own.
+    Service(E),
+}
+
+impl<E> From<Failure> for Unanswered<E> {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+impl<E: fmt::Display> fmt::Display for Unanswered<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Failed(failure) => failure.fmt(f),
+            Self::Hung(_) => f.write_str("closed by a fault"),
+            Self::Service(error) => error.fmt(f),
+        }
+    }
+}
+
+impl<E: fmt::Debug + fmt::Display> std::error::Error for Unanswered<E> {}
+
 /// How many kinds are counted.
 pub(crate) const KINDS: usize = 7;
 
@@ -80,17 +107,16 @@ impl Failure {
     pub const NAMES: [&'static str; KINDS] =
         ["refused", "unreachable", "connect_timeout", "reset", "malformed", "tls", "client_body"];
 
-    /// Its place among the counted kinds; a fault is none.
-    pub(crate) const fn index(self) -> Option<usize> {
+    /// Its place among the counted kinds.
+    pub(crate) const fn index(self) -> usize {
         match self {
-            Self::Refused => Some(0),
-            Self::Unreachable => Some(1),
-            Self::ConnectTimeout => Some(2),
-            Self::Reset => Some(3),
-            Self::Malformed => Some(4),
-            Self::Tls(_) => Some(5),
-            Self::ClientBody => Some(6),
-            Self::Hang(_) => None,
+            Self::Refused => 0,
+            Self::Unreachable => 1,
+            Self::ConnectTimeout => 2,
+            Self::Reset => 3,
+            Self::Malformed => 4,
+            Self::Tls(_) => 5,
+            Self::ClientBody => 6,
         }
     }
 
@@ -99,7 +125,7 @@ impl Failure {
         match self {
             Self::Refused | Self::Unreachable => StatusCode::SERVICE_UNAVAILABLE,
             Self::ConnectTimeout => StatusCode::GATEWAY_TIMEOUT,
-            Self::Reset | Self::Malformed | Self::Tls(_) | Self::Hang(_) => StatusCode::BAD_GATEWAY,
+            Self::Reset | Self::Malformed | Self::Tls(_) => StatusCode::BAD_GATEWAY,
             Self::ClientBody => StatusCode::BAD_REQUEST,
         }
     }

@@ -7,6 +7,9 @@
 //! ```
 //!
 //! Nothing armed, a request costs its way through hyper and a look at one pointer; streams are measured all the same.
+//!
+//! [`Proxy`] is the whole of it, in front of a server across the network. [`FaultsLayer`] is the same stack as one tower
+//! layer, inside a server of this process; see there for an example.
 
 mod admin;
 mod answer;
@@ -19,32 +22,36 @@ mod client;
 mod config;
 mod control;
 mod decide;
-mod detour;
 mod direct;
 mod facts;
 mod failure;
+mod faults;
 mod headers;
 mod hold;
 mod journal;
 mod link;
+mod local;
 mod measure;
 mod meter;
 mod metrics;
+mod next;
 mod pool;
-mod prompt;
 mod proxy;
 mod recover;
 mod shape;
 mod shaped;
+mod site;
 mod stack;
 mod tls;
 mod tunnel;
 mod upstream;
 mod worker;
 
+pub use body::BodyError;
 pub use config::{BadUpstream, Config, Limits, StartError, Upstream};
 pub use control::{Control, RuleStatus, Status};
 pub use failure::{ERROR_HEADER, Failure, TlsFailure};
+pub use faults::{Faults, FaultsFuture, FaultsLayer, RequestBody, ResponseBody};
 pub use journal::{Journal, JournalSink};
 pub use meter::{Histogram, Origin, Outcome, Traffic};
 pub use proxy::Proxy;

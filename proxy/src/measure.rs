@@ -1,13 +1,14 @@
 //! The top of the stack: every request is counted, and every event of every stream is read as it passes, so that
-//! TTFT, gaps between tokens and errors of the real traffic are known whether or not a fault is armed. Not a byte is
-//! copied or changed.
+//! TTFT, gaps between tokens and errors of the real traffic are known whether or not a fault is armed. A call passes
+//! down untouched; its answer comes back with a body that reads along. Not a byte is copied or changed.
 
 use crate::body::{Body, BodyError};
 use crate::call::Call;
 use crate::client::Client;
-use crate::failure::Failure;
-use crate::meter::{Origin, Outcome, bump};
-use crate::worker::Worker;
+use crate::failure::Unanswered;
+use crate::meter::{Meter, Origin, Outcome};
+use crate::next::Next;
+use crate::site::Site;
 use brownout_injector::wire::{Api, Class, SseSplitter, classify, read, sse};
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
@@ -23,12 +24,12 @@ use tower_service::Service;
 /// Counts what passes, into its worker's meter.
 #[derive(Clone, Debug)]
 pub(crate) struct MeasureLayer {
-    worker: Arc<Worker>,
+    site: Arc<Site>,
 }
 
 impl MeasureLayer {
-    pub(crate) const fn new(worker: Arc<Worker>) -> Self {
-        Self { worker }
+    pub(crate) const fn new(site: Arc<Site>) -> Self {
+        Self { site }
     }
 }
 
@@ -36,7 +37,7 @@ impl<S> Layer<S> for MeasureLayer {
     type Service = Measure<S>;
 
     fn layer(&self, inner: S) -> Measure<S> {
-        Measure { inner, worker: self.worker.clone() }
+        Measure { inner, site: self.site.clone() }
     }
 }
 
@@ -44,23 +45,20 @@ impl<S> Layer<S> for MeasureLayer {
 #[derive(Clone, Debug)]
 pub(crate) struct Measure<S> {
     inner: S,
-    worker: Arc<Worker>,
+    site: Arc<Site>,
 }
 
-impl<S> Service<Call> for Measure<S>
-where
-    S: Service<Call, Response = Response<Body>, Error = Failure>,
-{
+impl<S: Next> Service<Call> for Measure<S> {
     type Response = Response<Measured>;
-    type Error = Failure;
+    type Error = S::Error;
     type Future = ResponseFuture<S::Future>;
 
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(cx)
     }
 
     fn call(&mut self, call: Call) -> Self::Future {
-        let record = Record::begin(self.worker.clone(), &call);
+        let record = Record::begin(self.site.clone(), &call);
         ResponseFuture { inner: self.inner.call(call), record: Some(record) }
     }
 }
@@ -74,11 +72,11 @@ pin_project_lite::pin_project! {
     }
 }
 
-impl<F> Future for ResponseFuture<F>
+impl<F, E> Future for ResponseFuture<F>
 where
-    F: Future<Output = Result<Response<Body>, Failure>>,
+    F: Future<Output = Result<Response<Body>, Unanswered<E>>>,
 {
-    type Output = Result<Response<Measured>, Failure>;
+    type Output = Result<Response<Measured>, Unanswered<E>>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
@@ -98,9 +96,10 @@ where
                 }
                 Ok(Response::from_parts(head, Measured { inner, record, broken: None }))
             }
-            Err(failure) => {
-                record.end(Origin::Injected, Outcome::Unanswered);
-                Err(failure)
+            Err(unanswered) => {
+                let hung = matches!(unanswered, Unanswered::Hung(_));
+                record.end(if hung { Origin::Injected } else { Origin::Organic }, Outcome::Unanswered);
+                Err(unanswered)
             }
         })
     }
@@ -117,7 +116,7 @@ pub(crate) fn is_event_stream(headers: &HeaderMap) -> bool {
 /// What is noted of one request; dropped before its end, the client has left.
 #[derive(Debug)]
 struct Record {
-    worker: Arc<Worker>,
+    site: Arc<Site>,
     client: Arc<Client>,
     api: Api,
     arrived: Instant,
@@ -127,12 +126,12 @@ struct Record {
 }
 
 impl Record {
-    fn begin(worker: Arc<Worker>, call: &Call) -> Self {
-        bump(&worker.meter.requests, 1);
-        bump(&worker.meter.in_flight, 1);
+    fn begin(site: Arc<Site>, call: &Call) -> Self {
+        site.meter.count(&site.meter.requests, 1);
+        site.meter.count(&site.meter.in_flight, 1);
         call.client.request_begins();
         Self {
-            worker,
+            site,
             client: call.client.clone(),
             api: call.api,
             arrived: call.arrived,
@@ -155,14 +154,14 @@ impl Record {
         if std::mem::replace(&mut self.ended, true) {
             return;
         }
-        let meter = &self.worker.meter;
-        bump(&meter.in_flight, u64::MAX);
-        bump(&meter.finished[origin as usize][outcome as usize], 1);
+        let meter = &self.site.meter;
+        meter.count(&meter.in_flight, u64::MAX);
+        meter.count(&meter.finished[origin as usize][outcome as usize], 1);
         if let Some(stream) = &self.stream {
-            bump(&meter.streams_in_flight, u64::MAX);
-            bump(&meter.unfinished, u64::from(outcome == Outcome::Ok && !stream.finished));
-            bump(&meter.prompt_tokens, stream.prompt_tokens);
-            bump(&meter.output_tokens, stream.output_tokens);
+            meter.count(&meter.streams_in_flight, u64::MAX);
+            meter.count(&meter.unfinished, u64::from(outcome == Outcome::Ok && !stream.finished));
+            meter.count(&meter.prompt_tokens, stream.prompt_tokens);
+            meter.count(&meter.output_tokens, stream.output_tokens);
         }
         self.client.request_ends();
     }
@@ -187,10 +186,11 @@ struct StreamRecord {
 
 impl StreamRecord {
     fn begin(record: &Record) -> Self {
-        bump(&record.worker.meter.streams, 1);
-        bump(&record.worker.meter.streams_in_flight, 1);
+        let meter = &record.site.meter;
+        meter.count(&meter.streams, 1);
+        meter.count(&meter.streams_in_flight, 1);
         Self {
-            splitter: SseSplitter::new(record.worker.limits().event_bytes),
+            splitter: SseSplitter::new(record.site.limits().event_bytes),
             last: None,
             finished: false,
             prompt_tokens: 0,
@@ -198,9 +198,8 @@ impl StreamRecord {
         }
     }
 
-    fn pass(&mut self, worker: &Worker, api: Api, arrived: Instant, bytes: &Bytes) {
+    fn pass(&mut self, meter: &Meter, api: Api, arrived: Instant, bytes: &Bytes) {
         self.splitter.push(bytes.clone());
-        let meter = &worker.meter;
         let (mut now, mut events, mut tokens) = (None, 0, 0);
         while let Some(piece) = self.splitter.next_event() {
             events += 1;
@@ -213,25 +212,25 @@ impl StreamRecord {
                 class if class.is_token() => {
                     tokens += 1;
                     if now.is_some() {
-                        bump(&meter.coalesced, 1);
+                        meter.count(&meter.coalesced, 1);
                         continue;
                     }
                     let at = *now.insert(Instant::now());
                     match self.last.replace(at) {
-                        Some(last) => meter.itl.record(at - last),
-                        None => meter.ttft.record(at - arrived),
+                        Some(last) => meter.time(&meter.itl, at - last),
+                        None => meter.time(&meter.ttft, at - arrived),
                     }
                 }
                 class @ (Class::Finish | Class::Done | Class::Usage | Class::Meta) => {
                     self.finished |= matches!(class, Class::Finish | Class::Done);
                     self.note_usage(api, class, data);
                 }
-                Class::Error => bump(&meter.inband_errors, 1),
+                Class::Error => meter.count(&meter.inband_errors, 1),
                 _ => {}
             }
         }
-        bump(&meter.events, events);
-        bump(&meter.token_events, tokens);
+        meter.count(&meter.events, events);
+        meter.count(&meter.token_events, tokens);
     }
 
     /// Servers report usage in one or two events of a stream, by running totals: the last report holds.
@@ -273,7 +272,7 @@ impl HttpBody for Measured {
         match frame {
             Some(Ok(ref frame)) => {
                 if let (Some(stream), Some(bytes)) = (&mut record.stream, frame.data_ref()) {
-                    stream.pass(&record.worker, record.api, record.arrived, bytes);
+                    stream.pass(&record.site.meter, record.api, record.arrived, bytes);
                 }
                 if this.inner.is_end_stream() || frame.is_trailers() {
                     record.end(this.inner.origin(), record.outcome());

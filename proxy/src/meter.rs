@@ -1,5 +1,6 @@
 //! Counters and histograms of the real traffic. Each worker has its own and is the only one that writes to it, so a
-//! count is a load and a store; whoever reads merges them.
+//! count is a load and a store; whoever reads merges them. A layer in somebody else's server is called by any number of
+//! threads: its counts are atomic additions.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -15,7 +16,7 @@ pub(crate) fn bump(counter: &AtomicU64, by: u64) {
     counter.store(counter.load(Relaxed).wrapping_add(by), Relaxed);
 }
 
-/// A histogram of durations in microseconds, log-linear, with one writer.
+/// A histogram of durations in microseconds, log-linear.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     buckets: Box<[AtomicU64]>,
@@ -50,12 +51,6 @@ fn lower_bound(bucket: usize) -> u64 {
 }
 
 impl Recorder {
-    pub(crate) fn record(&self, value: Duration) {
-        let micros = u64::try_from(value.as_micros()).unwrap_or(u64::MAX);
-        bump(&self.buckets[bucket_of(micros)], 1);
-        bump(&self.sum, micros);
-    }
-
     fn add_to(&self, histogram: &mut Histogram) {
         histogram.sum += self.sum.load(Relaxed);
         for (to, from) in histogram.buckets.iter_mut().zip(&self.buckets) {
@@ -177,9 +172,11 @@ impl Origin {
 
 macro_rules! counters {
     ($($(#[doc = $doc:literal])* $name:ident,)*) => {
-        /// One worker's counters.
+        /// One site's counters.
         #[derive(Debug, Default)]
         pub(crate) struct Meter {
+            /// Whether more than one thread counts.
+            many: bool,
             $(pub(crate) $name: AtomicU64,)*
             pub(crate) finished: [[AtomicU64; 6]; 2],
             pub(crate) failures: [AtomicU64; crate::failure::KINDS],
@@ -187,7 +184,7 @@ macro_rules! counters {
             pub(crate) itl: Recorder,
         }
 
-        /// What all workers counted since the proxy started.
+        /// What was counted since the start, by all workers of a proxy or by a layer.
         #[derive(Clone, Debug, Default)]
         pub struct Traffic {
             $($(#[doc = $doc])* pub $name: u64,)*
@@ -258,6 +255,29 @@ counters! {
     upstream_retries,
 }
 
+impl Meter {
+    /// A meter that any number of threads count in.
+    pub(crate) fn of_many() -> Self {
+        Self { many: true, ..Self::default() }
+    }
+
+    /// Adds to one of its counters.
+    pub(crate) fn count(&self, counter: &AtomicU64, by: u64) {
+        if self.many {
+            counter.fetch_add(by, Relaxed);
+        } else {
+            bump(counter, by);
+        }
+    }
+
+    /// Adds a value to one of its histograms.
+    pub(crate) fn time(&self, recorder: &Recorder, value: Duration) {
+        let micros = u64::try_from(value.as_micros()).unwrap_or(u64::MAX);
+        self.count(&recorder.buckets[bucket_of(micros)], 1);
+        self.count(&recorder.sum, micros);
+    }
+}
+
 impl Traffic {
     /// Finished requests with this origin and outcome.
     #[must_use]
@@ -283,18 +303,31 @@ mod tests {
 
     #[test]
     fn quantiles_are_right_to_within_a_bucket() {
-        let recorder = Recorder::default();
-        for micros in 1..=10_000 {
-            recorder.record(Duration::from_micros(micros));
-        }
-        recorder.record(Duration::MAX);
-        let mut histogram = Histogram::default();
-        recorder.add_to(&mut histogram);
-        assert_eq!(histogram.count(), 10_001);
-        for (q, expected) in [(0.5, 5_000.0), (0.99, 9_900.0)] {
-            let got = histogram.quantile(q).expect("it holds values").as_micros() as f64;
-            assert!((got / expected - 1.0).abs() < 0.032, "q {q}: {got}");
+        for meter in [Meter::default(), Meter::of_many()] {
+            for micros in 1..=10_000 {
+                meter.time(&meter.itl, Duration::from_micros(micros));
+            }
+            meter.time(&meter.itl, Duration::MAX);
+            let mut traffic = Traffic::default();
+            meter.add_to(&mut traffic);
+            let histogram = traffic.itl;
+            assert_eq!(histogram.count(), 10_001);
+            for (q, expected) in [(0.5, 5_000.0), (0.99, 9_900.0)] {
+                let got = histogram.quantile(q).expect("it holds values").as_micros() as f64;
+                assert!((got / expected - 1.0).abs() < 0.032, "q {q}: {got}");
+            }
         }
         assert_eq!(Histogram::default().quantile(0.5), None);
+    }
+
+    #[test]
+    fn no_count_is_lost_between_threads() {
+        let meter = Meter::of_many();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (0..10_000).for_each(|_| meter.count(&meter.requests, 1)));
+            }
+        });
+        assert_eq!(meter.requests.load(Relaxed), 40_000);
     }
 }

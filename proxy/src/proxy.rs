@@ -3,6 +3,7 @@
 use crate::admin;
 use crate::config::{Config, StartError};
 use crate::control::{Control, Shared};
+use crate::site::Site;
 use crate::tls::Tls;
 use crate::worker::{self, Settings, Stop, Worker};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
@@ -72,11 +73,12 @@ impl Proxy {
             tls,
             upstream_h2: config.upstream_h2,
             preserve_case: config.preserve_case,
-            limits: config.limits,
         };
-        let workers: Arc<[Arc<Worker>]> =
-            listeners.iter().map(|_| Worker::new(shared.clone(), settings.clone())).collect();
-        let control = Control { shared, workers: workers.clone() };
+        let limits = config.limits;
+        let worker = |_| Worker::new(Site::of_worker(shared.clone(), limits.clone()), settings.clone());
+        let workers: Vec<Arc<Worker>> = listeners.iter().map(worker).collect();
+        let sites = workers.iter().map(|worker| worker.site().clone()).collect();
+        let control = Control { shared, sites };
         let mut proxy = Self {
             addr,
             admin,
@@ -87,8 +89,8 @@ impl Proxy {
             kept: CancellationToken::new(),
         };
         // From here on a failure drops `proxy`, which ends the threads that already run.
-        for (listener, worker) in listeners.into_iter().zip(workers.iter()) {
-            let (worker, stop) = (worker.clone(), proxy.stop.clone());
+        for (listener, worker) in listeners.into_iter().zip(workers) {
+            let stop = proxy.stop.clone();
             proxy.workers.push(
                 spawn("brownout-proxy", async move {
                     if let Ok(listener) = tokio::net::TcpListener::from_std(listener) {
@@ -164,7 +166,10 @@ impl Drop for Proxy {
 }
 
 /// A thread with a runtime of its own.
-fn spawn(name: &str, main: impl Future<Output = ()> + Send + 'static) -> io::Result<JoinHandle<()>> {
+pub(crate) fn spawn(
+    name: &str,
+    main: impl Future<Output = ()> + Send + 'static,
+) -> io::Result<JoinHandle<()>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     std::thread::Builder::new().name(name.to_owned()).spawn(move || {
         runtime.block_on(main);

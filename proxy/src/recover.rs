@@ -1,11 +1,12 @@
-//! Failures of the server become answers here, and nowhere else. What a fault hangs up on stays an error: hyper then
-//! closes the connection without an answer.
+//! Failures of the server become answers here, and nowhere else. A call passes down untouched; an answer comes back up
+//! untouched, and a failure as an answer in the provider's own shape. What a fault hangs up on stays an error, upon
+//! which hyper closes the connection without an answer, and so do the errors of a service in this process.
 
 use crate::body::Body;
 use crate::call::Call;
-use crate::failure::Failure;
-use crate::meter::bump;
-use crate::worker::Worker;
+use crate::failure::Unanswered;
+use crate::next::Next;
+use crate::site::Site;
 use brownout_injector::wire::Api;
 use http::Response;
 use std::pin::Pin;
@@ -32,21 +33,18 @@ pub(crate) struct Recover<S> {
     inner: S,
 }
 
-impl<S> Service<Call> for Recover<S>
-where
-    S: Service<Call, Response = Response<Body>, Error = Failure>,
-{
+impl<S: Next> Service<Call> for Recover<S> {
     type Response = Response<Body>;
-    type Error = Failure;
+    type Error = S::Error;
     type Future = ResponseFuture<S::Future>;
 
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(cx)
     }
 
     fn call(&mut self, call: Call) -> Self::Future {
-        let (api, worker) = (call.api, call.client.worker().clone());
-        ResponseFuture { inner: self.inner.call(call), api, worker }
+        let (api, site) = (call.api, call.client.site().clone());
+        ResponseFuture { inner: self.inner.call(call), api, site }
     }
 }
 
@@ -56,27 +54,25 @@ pin_project_lite::pin_project! {
         #[pin]
         inner: F,
         api: Api,
-        worker: Arc<Worker>,
+        site: Arc<Site>,
     }
 }
 
-impl<F> Future for ResponseFuture<F>
+impl<F, E> Future for ResponseFuture<F>
 where
-    F: Future<Output = Result<Response<Body>, Failure>>,
+    F: Future<Output = Result<Response<Body>, Unanswered<E>>>,
 {
-    type Output = Result<Response<Body>, Failure>;
+    type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         Poll::Ready(match ready!(this.inner.poll(cx)) {
-            Err(failure) => match failure.index() {
-                Some(kind) => {
-                    bump(&this.worker.meter.failures[kind], 1);
-                    Ok(failure.response(*this.api))
-                }
-                None => Err(failure),
-            },
-            answer => answer,
+            Err(Unanswered::Failed(failure)) => {
+                let meter = &this.site.meter;
+                meter.count(&meter.failures[failure.index()], 1);
+                Ok(failure.response(*this.api))
+            }
+            other => other,
         })
     }
 }

@@ -1,14 +1,15 @@
 //! The answer passes through the effects of the faults that fired: event by event where it is a stream, as a whole
-//! where it is one JSON document, frame by frame otherwise.
+//! where it is one JSON document, frame by frame otherwise. A call goes in with its case and goes on without it; the
+//! answer comes out marked, with the case in its body, so that the journal is written when the last byte has left.
 
 use crate::answer;
 use crate::body::Body;
 use crate::call::Call;
 use crate::case::Case;
-use crate::detour::Detour;
 use crate::failure::Failure;
 use crate::hold::hold;
 use crate::measure::is_event_stream;
+use crate::next::{Detour, Next};
 use brownout_injector::effect::{Chain, Out, Then};
 use brownout_injector::facts::FAULT_HEADER;
 use brownout_injector::wire::{Api, read_body};
@@ -43,16 +44,12 @@ pub(crate) struct Shape<S> {
     inner: S,
 }
 
-impl<S> Service<Call> for Shape<S>
-where
-    S: Service<Call, Response = Response<Body>, Error = Failure> + Clone + Send + 'static,
-    S::Future: Send + 'static,
-{
+impl<S: Next> Service<Call> for Shape<S> {
     type Response = Response<Body>;
-    type Error = Failure;
-    type Future = Detour<S::Future>;
+    type Error = S::Error;
+    type Future = Detour<S::Future, S::Foreign>;
 
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(cx)
     }
 
@@ -76,7 +73,7 @@ where
                 return Ok(response.map(|body| body.keeping(case)));
             }
             let start = Start::new(case, chain, client, api);
-            shape(start, response, sent).await
+            Ok(shape(start, response, sent).await?)
         })
     }
 }
@@ -100,11 +97,11 @@ fn chain(call: &Call, case: &mut Case) -> Chain {
 async fn shape(start: Start, mut response: Response<Body>, sent: Instant) -> Result<Response<Body>, Failure> {
     if is_event_stream(response.headers()) {
         response.headers_mut().remove(CONTENT_LENGTH);
-        let limit = start.client.worker().limits().event_bytes;
+        let limit = start.client.site().limits().event_bytes;
         return Ok(response.map(|body| Body::shaped(Shaped::stream(start, body, Pieces::events(limit)))));
     }
     let whole = start.api != Api::Other && response.status().is_success() && is_json(response.headers());
-    let limit = start.client.worker().limits().answer_bytes as u64;
+    let limit = start.client.site().limits().answer_bytes as u64;
     if whole && response.body().size_hint().lower() <= limit {
         let (head, mut body) = response.into_parts();
         match collect(&mut body, limit).await {

@@ -2,7 +2,7 @@
 
 use crate::body::Body;
 use crate::call::{Call, RequestBody, Sending};
-use crate::failure::Failure;
+use crate::failure::{Failure, Unanswered};
 use crate::headers;
 use crate::link::{Drive, ServerIo};
 use crate::meter::bump;
@@ -43,10 +43,10 @@ impl Upstream {
 
 impl Service<Call> for Upstream {
     type Response = Response<Body>;
-    type Error = Failure;
-    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Failure>> + Send>>;
+    type Error = Unanswered;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Unanswered>> + Send>>;
 
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Failure>> {
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Unanswered>> {
         Poll::Ready(Ok(()))
     }
 
@@ -55,7 +55,7 @@ impl Service<Call> for Upstream {
     }
 }
 
-async fn forward(worker: Arc<Worker>, mut call: Call) -> Result<Response<Body>, Failure> {
+async fn forward(worker: Arc<Worker>, mut call: Call) -> Result<Response<Body>, Unanswered> {
     let upgrade = call.head.extensions.remove::<OnUpgrade>();
     let inbound_h2 = call.client.h2();
     let grpc = || {
@@ -69,12 +69,12 @@ async fn forward(worker: Arc<Worker>, mut call: Call) -> Result<Response<Body>, 
         send_h2(&worker, request).await?.map(|incoming| Body::upstream(incoming, None))
     } else {
         if let Some(client) = upgrade {
-            return upgraded(&worker, request, client).await;
+            return Ok(upgraded(&worker, request, client).await?);
         }
         let (response, lease) = send_h1(&worker, request).await?;
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             // Nobody may switch to what was not asked for (RFC 9110, 7.8): the client would not understand a word.
-            return Err(Failure::Malformed);
+            return Err(Failure::Malformed.into());
         }
         match lease.take_over(&response).await {
             Ok(direct) => response.map(|_| Body::direct(Box::new(direct))),

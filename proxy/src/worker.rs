@@ -2,20 +2,21 @@
 //! another worker but the plan.
 
 use crate::client::{Client, ClientIo, Graceful, Serve};
-use crate::config::{Limits, Upstream};
-use crate::control::Shared;
-use crate::meter::{Meter, bump};
+use crate::config::Upstream;
+use crate::meter::bump;
 use crate::pool::Pool;
+use crate::site::Site;
 use crate::stack;
 use crate::tls::Tls;
 use crate::tunnel;
 use hyper::server::conn::{http1, http2};
 use hyper_util::rt::TokioExecutor;
 use std::collections::HashMap;
+use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -32,14 +33,12 @@ const TLS_HANDSHAKE: u8 = 0x16;
 /// What a worker has.
 #[derive(Debug)]
 pub(crate) struct Worker {
-    pub(crate) meter: Meter,
+    site: Arc<Site>,
     pub(crate) pool: Pool,
-    pub(crate) shared: Arc<Shared>,
     settings: Settings,
     clients: Mutex<HashMap<u64, Arc<Client>>>,
     next_client: AtomicU64,
     emptied: Notify,
-    begun: Instant,
 }
 
 /// What a worker is told.
@@ -50,20 +49,17 @@ pub(crate) struct Settings {
     pub(crate) tls: Option<Tls>,
     pub(crate) upstream_h2: bool,
     pub(crate) preserve_case: bool,
-    pub(crate) limits: Limits,
 }
 
 impl Worker {
-    pub(crate) fn new(shared: Arc<Shared>, settings: Settings) -> Arc<Self> {
+    pub(crate) fn new(site: Arc<Site>, settings: Settings) -> Arc<Self> {
         Arc::new(Self {
-            meter: Meter::default(),
+            site,
             pool: Pool::default(),
-            shared,
             settings,
             clients: Mutex::new(HashMap::new()),
             next_client: AtomicU64::new(0),
             emptied: Notify::new(),
-            begun: Instant::now(),
         })
     }
 
@@ -83,13 +79,9 @@ impl Worker {
         self.settings.preserve_case
     }
 
-    pub(crate) const fn limits(&self) -> &Limits {
-        &self.settings.limits
-    }
-
-    /// Milliseconds since the worker began: 49 days fit, and only differences of seconds matter.
-    pub(crate) fn millis(&self) -> u32 {
-        self.begun.elapsed().as_millis() as u32
+    /// What the layers of its stack share.
+    pub(crate) const fn site(&self) -> &Arc<Site> {
+        &self.site
     }
 
     pub(crate) fn register(&self, id: u64, client: &Arc<Client>) {
@@ -116,6 +108,15 @@ impl Worker {
             client.enforce(now, limits.header_read, limits.idle);
         }
         self.pool.prune(limits.idle_upstream_for);
+    }
+}
+
+/// A worker is a site with a listener and connections.
+impl Deref for Worker {
+    type Target = Site;
+
+    fn deref(&self) -> &Site {
+        &self.site
     }
 }
 
@@ -169,24 +170,24 @@ async fn connection(worker: Arc<Worker>, stream: TcpStream, drain: CancellationT
     let id = worker.next_client.fetch_add(1, Relaxed);
     match speaks {
         Ok(Some(Speaks::Http1)) => {
-            let client = Client::new(worker.clone(), id, false);
-            let service = stack::Entry::new(&client);
+            let client = Client::new(&worker, id, false);
+            let service = stack::Entry::new(&worker, &client);
             let mut builder = http1::Builder::new();
             builder
                 .max_buf_size(worker.limits().header_bytes.max(8192))
                 .preserve_header_case(worker.preserve_case())
                 .auto_date_header(false);
-            let io = ClientIo::new(stream, client.clone());
+            let io = ClientIo::new(stream, client.clone(), worker.clone());
             Serve::new(builder.serve_connection(io, service).with_upgrades(), client).await;
         }
         Ok(Some(Speaks::Http2)) => {
-            let client = Client::new(worker.clone(), id, true);
-            let service = stack::Entry::new(&client);
+            let client = Client::new(&worker, id, true);
+            let service = stack::Entry::new(&worker, &client);
             let mut builder = http2::Builder::new(TokioExecutor::new());
             builder
                 .max_header_list_size(u32::try_from(worker.limits().header_bytes).unwrap_or(u32::MAX))
                 .auto_date_header(false);
-            let io = ClientIo::new(stream, client.clone());
+            let io = ClientIo::new(stream, client.clone(), worker.clone());
             Serve::new(builder.serve_connection(io, service), client).await;
         }
         Ok(Some(Speaks::Tls)) => tunnel::raw(&worker, stream).await,
