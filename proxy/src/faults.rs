@@ -1,84 +1,6 @@
-//! The proxy's faults inside somebody else's server: one tower layer around any HTTP service. Requests go through the
-//! same stack of layers as in the proxy, with the wrapped service at its bottom in place of a server across the network.
-//!
-//! ```
-//! use brownout_injector::{Plan, load};
-//! use brownout_proxy::{FaultsLayer, Journal, Limits, RequestBody};
-//! use bytes::Bytes;
-//! use http::{Request, Response};
-//! use http_body_util::{Empty, Full};
-//! use std::convert::Infallible;
-//! use tower::{ServiceBuilder, ServiceExt, service_fn};
-//!
-//! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let faults = FaultsLayer::start(Journal::none(), Limits::default())?;
-//! let control = faults.control();
-//! let server = ServiceBuilder::new().layer(faults).service(service_fn(async |_: Request<RequestBody>| {
-//!     Ok::<_, Infallible>(Response::new(Full::from("all is well")))
-//! }));
-//! let ask = async || {
-//!     let request = Request::post("/v1/chat/completions").body(Empty::<Bytes>::new())?;
-//!     Ok::<_, http::Error>(server.clone().oneshot(request).await.unwrap_or_else(|never| match never {}))
-//! };
-//! assert_eq!(ask().await?.status(), 200);
-//!
-//! let scenario = load::load(
-//!     "outage.yaml",
-//!     "
-//! apiVersion: brownout.dev/v1alpha1
-//! kind: Scenario
-//! metadata: {name: outage}
-//! spec:
-//!   target: {url: 'http://localhost'}
-//!   phases: {fault: 60s}
-//!   faults:
-//!     - name: down
-//!       httpError: {status: 503}
-//! ",
-//! )?;
-//! control.arm(Plan::compile(&scenario, None), None);
-//! let answer = ask().await?;
-//! assert_eq!(answer.status(), 503);
-//! assert_eq!(answer.headers()["x-brownout-fault"], "down");
-//!
-//! control.heal("seen enough");
-//! assert_eq!(ask().await?.status(), 200);
-//! # Ok(())
-//! # }
-//! ```
-//!
-//! # What goes in and out
-//! The wrapped service gets its requests with a [`RequestBody`], whatever body they came with: a fault may have read it
-//! or changed it. Services that are generic over the body take it as it is; for one that insists on a type of its own,
-//! put tower's `map_request` between. Answers may have any body of [`Bytes`]. Errors of the service stay what they are, so
-//! a service that never fails is still one that never fails. With nothing armed, heads, bodies and trailers pass
-//! untouched, and event streams are read along for what [`Control::snapshot`] tells; each body is boxed once.
-//!
-//! # What a layer cannot do
-//! It has no socket. Where a fault closes the connection (`disconnect`, the end of a `blackhole`), the body of the
-//! answer fails with [`BodyError::Closed`], upon which hyper, and with it axum, drops the connection:
-//!
-//! - Before headers: the body fails when it is first asked, before hyper has written anything, so that an HTTP/1.1
-//!   client sees the connection end without one byte. Only an answer to `HEAD`, which has no body to fail, goes out, as
-//!   a 502 with the faults' names in `x-brownout-fault`. On HTTP/2 the stream is reset with `INTERNAL_ERROR`, sometimes
-//!   behind that head.
-//! - In the middle: what came before reaches the client, then the connection ends without the end of the body; on
-//!   HTTP/2 the stream is reset.
-//! - `close: rst` and `close: fin` are the same: the system ends a dropped connection with FIN, or with RST where bytes
-//!   of the client were not read yet.
-//!
-//! Whatever lies between this layer and hyper must pass the body on unread, or it meets the failure instead. The
-//! limits on connections and their idle times are the server's own affair too; of [`Limits`], `body_bytes`,
-//! `answer_bytes` and `event_bytes` count here.
-//!
-//! # Time
-//! Waits need a tokio runtime with its timer enabled. A thread that belongs to the layer keeps the time of what is armed:
-//! it heals at the plan's end, and when the lease is not renewed, however busy or stuck the server's own threads are. A
-//! wait that is let go leaves when the runtime next gets to it. The thread ends when the layer, its services, the
-//! requests in flight and all [`Control`]s are gone.
-//!
-//! A client that leaves makes hyper drop the answer, and with it the wrapped service's own future or body.
+//! The proxy's faults inside somebody else's server: one tower layer around any HTTP service. An HTTP request comes in and
+//! goes through the stack as a call, with the wrapped service at its bottom in place of a server across the network; the
+//! answer comes out with the stack's body, and where a fault closes the connection, with one that fails at once.
 
 use crate::body::BodyError;
 use crate::call::{self, Call};
@@ -107,7 +29,87 @@ use tower::BoxError;
 use tower_layer::Layer;
 use tower_service::Service;
 
-/// Makes any HTTP service one that faults can act on. Clones, and all services made by them, share one plan.
+/// Makes any HTTP service one that faults can act on, by the same stack of layers as in the proxy. Clones, and all
+/// services made by them, share one plan.
+///
+/// ```
+/// use brownout_injector::{Plan, load};
+/// use brownout_proxy::{FaultsLayer, Journal, Limits, RequestBody};
+/// use bytes::Bytes;
+/// use http::{Request, Response};
+/// use http_body_util::{Empty, Full};
+/// use std::convert::Infallible;
+/// use tower::{ServiceBuilder, ServiceExt, service_fn};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let faults = FaultsLayer::start(Journal::none(), Limits::default())?;
+/// let control = faults.control();
+/// let server = ServiceBuilder::new().layer(faults).service(service_fn(async |_: Request<RequestBody>| {
+///     Ok::<_, Infallible>(Response::new(Full::from("all is well")))
+/// }));
+/// let ask = async || {
+///     let request = Request::post("/v1/chat/completions").body(Empty::<Bytes>::new())?;
+///     Ok::<_, http::Error>(server.clone().oneshot(request).await.unwrap_or_else(|never| match never {}))
+/// };
+/// assert_eq!(ask().await?.status(), 200);
+///
+/// let scenario = load::load(
+///     "outage.yaml",
+///     "
+/// apiVersion: brownout.dev/v1alpha1
+/// kind: Scenario
+/// metadata: {name: outage}
+/// spec:
+///   target: {url: 'http://localhost'}
+///   phases: {fault: 60s}
+///   faults:
+///     - name: down
+///       httpError: {status: 503}
+/// ",
+/// )?;
+/// control.arm(Plan::compile(&scenario, None), None);
+/// let answer = ask().await?;
+/// assert_eq!(answer.status(), 503);
+/// assert_eq!(answer.headers()["x-brownout-fault"], "down");
+///
+/// control.heal("seen enough");
+/// assert_eq!(ask().await?.status(), 200);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # What goes in and out
+/// The wrapped service gets its requests with a [`RequestBody`], whatever body they came with: a fault may have read it
+/// or changed it. Services that are generic over the body take it as it is; for one that insists on a type of its own,
+/// put tower's `map_request` between. Answers may have any body of [`Bytes`]. Errors of the service stay what they are, so
+/// a service that never fails is still one that never fails. With nothing armed, heads, bodies and trailers pass
+/// untouched, and event streams are read along for what [`Control::snapshot`] tells; each body is boxed once.
+///
+/// # What a layer cannot do
+/// It has no socket. Where a fault closes the connection (`disconnect`, the end of a `blackhole`), the body of the
+/// answer fails with [`BodyError::Closed`], upon which hyper, and with it axum, drops the connection:
+///
+/// - Before headers: the body fails when it is first asked, before hyper has written anything, so that an HTTP/1.1
+///   client sees the connection end without one byte. Only an answer to `HEAD`, which has no body to fail, goes out, as
+///   a 502 with the faults' names in `x-brownout-fault`. On HTTP/2 the stream is reset with `INTERNAL_ERROR`, sometimes
+///   behind that head.
+/// - In the middle: what came before reaches the client, then the connection ends without the end of the body; on
+///   HTTP/2 the stream is reset.
+/// - `close: rst` and `close: fin` are the same: the system ends a dropped connection with FIN, or with RST where bytes
+///   of the client were not read yet.
+///
+/// Whatever lies between this layer and hyper must pass the body on unread, or it meets the failure instead. The
+/// limits on connections and their idle times are the server's own affair too; of [`Limits`], `body_bytes`,
+/// `answer_bytes` and `event_bytes` count here.
+///
+/// # Time
+/// Waits need a tokio runtime with its timer enabled. A thread that belongs to the layer keeps the time of what is armed:
+/// it heals at the plan's end, and when the lease is not renewed, however busy or stuck the server's own threads are. A
+/// wait that is let go leaves when the runtime next gets to it. The thread ends when the layer, its services, the
+/// requests in flight and all [`Control`]s are gone.
+///
+/// A client that leaves makes hyper drop the answer, and with it the wrapped service's own future or body.
 #[derive(Clone, Debug)]
 pub struct FaultsLayer {
     control: Control,

@@ -13,7 +13,7 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use tokio::net::{TcpListener, TcpStream};
 
-async fn connect(addr: SocketAddr) -> SendRequest<Full<Bytes>> {
+pub(crate) async fn connect(addr: SocketAddr) -> SendRequest<Full<Bytes>> {
     let stream = TcpStream::connect(addr).await.expect("somebody listens");
     let (sender, connection) =
         hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
