@@ -6,10 +6,36 @@
 use bytes::{Bytes, BytesMut};
 use std::borrow::Cow;
 
+/// Bytes that no event was made of yet.
+#[derive(Debug)]
+enum Held {
+    /// What is left of one frame: nothing was copied.
+    Frame(Bytes),
+    /// Several frames, joined. It grows in place, by doubling, so that an event in any number of frames costs a few
+    /// copies of its bytes and no more.
+    Joined(BytesMut),
+}
+
+impl Held {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Frame(bytes) => bytes,
+            Self::Joined(bytes) => bytes,
+        }
+    }
+
+    fn split_to(&mut self, end: usize) -> Bytes {
+        match self {
+            Self::Frame(bytes) => bytes.split_to(end),
+            Self::Joined(bytes) => bytes.split_to(end).freeze(),
+        }
+    }
+}
+
 /// Splits a byte stream into events. No copy where an event lies within one frame.
 #[derive(Debug)]
 pub struct SseSplitter {
-    buffer: Bytes,
+    held: Held,
     /// Where the search for the next line end goes on.
     scan: usize,
     /// Where the current line began.
@@ -35,26 +61,29 @@ impl SseSplitter {
     /// A splitter that holds back at most about `limit` bytes of one event.
     #[must_use]
     pub const fn new(limit: usize) -> Self {
-        Self { buffer: Bytes::new(), scan: 0, line: 0, after_cr: false, oversized: false, limit }
+        Self { held: Held::Frame(Bytes::new()), scan: 0, line: 0, after_cr: false, oversized: false, limit }
     }
 
     /// Takes the next frame in.
     pub fn push(&mut self, frame: Bytes) {
-        if self.buffer.is_empty() {
-            self.buffer = frame;
-        } else {
-            let mut joined = BytesMut::with_capacity(self.buffer.len() + frame.len());
-            joined.extend_from_slice(&self.buffer);
-            joined.extend_from_slice(&frame);
-            self.buffer = joined.freeze();
+        match &mut self.held {
+            held if held.bytes().is_empty() => *held = Held::Frame(frame),
+            Held::Joined(joined) => joined.extend_from_slice(&frame),
+            Held::Frame(first) => {
+                let mut joined = BytesMut::with_capacity(2 * (first.len() + frame.len()));
+                joined.extend_from_slice(first);
+                joined.extend_from_slice(&frame);
+                self.held = Held::Joined(joined);
+            }
         }
     }
 
     /// The next event, as soon as the blank line that ends it is there.
     pub fn next_event(&mut self) -> Option<Piece> {
-        while let Some(found) = memchr::memchr2(b'\n', b'\r', &self.buffer[self.scan..]) {
+        let buffer = self.held.bytes();
+        while let Some(found) = memchr::memchr2(b'\n', b'\r', &buffer[self.scan..]) {
             let at = self.scan + found;
-            let is_cr = self.buffer[at] == b'\r';
+            let is_cr = buffer[at] == b'\r';
             let completes_crlf = !is_cr && self.after_cr && at == self.line;
             let blank = at == self.line && !completes_crlf;
             self.after_cr = is_cr;
@@ -62,18 +91,19 @@ impl SseSplitter {
             self.line = at + 1;
             if blank {
                 let mut end = at + 1;
-                if is_cr && self.buffer.get(end) == Some(&b'\n') {
+                if is_cr && buffer.get(end) == Some(&b'\n') {
                     end += 1;
                     self.after_cr = false;
                 }
                 return Some(self.take(end, true));
             }
         }
-        self.scan = self.buffer.len();
-        (self.buffer.len() > self.limit).then(|| {
+        let length = buffer.len();
+        self.scan = length;
+        (length > self.limit).then(|| {
             // The line goes on in the next piece: `line` must not look like a line's beginning there.
-            let at_line_start = self.line == self.buffer.len();
-            let piece = self.take(self.buffer.len(), false);
+            let at_line_start = self.line == length;
+            let piece = self.take(length, false);
             self.line = if at_line_start { 0 } else { usize::MAX };
             self.oversized = true;
             piece
@@ -82,17 +112,17 @@ impl SseSplitter {
 
     /// The stream has ended: what is left, where there is any.
     pub fn finish(&mut self) -> Option<Piece> {
-        (!self.buffer.is_empty()).then(|| self.take(self.buffer.len(), false))
+        self.holds_back().then(|| self.take(self.held.bytes().len(), false))
     }
 
     /// Whether bytes of an unfinished event are held back.
     #[must_use]
-    pub const fn holds_back(&self) -> bool {
-        !self.buffer.is_empty()
+    pub fn holds_back(&self) -> bool {
+        !self.held.bytes().is_empty()
     }
 
     fn take(&mut self, end: usize, ends_event: bool) -> Piece {
-        let raw = self.buffer.split_to(end);
+        let raw = self.held.split_to(end);
         (self.scan, self.line) = (0, 0);
         let whole = ends_event && !self.oversized;
         if ends_event {
@@ -157,7 +187,7 @@ mod tests {
             while let Some(piece) = splitter.next_event() {
                 pieces.push(piece);
             }
-            most = most.max(splitter.buffer.len());
+            most = most.max(splitter.held.bytes().len());
         }
         pieces.extend(splitter.finish());
         (pieces, most)
@@ -171,6 +201,30 @@ mod tests {
                 fields(&piece.raw).data.map(|data| String::from_utf8_lossy(&data).into_owned())
             })
             .collect()
+    }
+
+    /// Where the event that begins at `from` ends, found from the very beginning of the stream: after the first blank
+    /// line behind it. An LF that came only after an event had ended with CR belongs to that line end.
+    fn naive_end(stream: &[u8], from: usize) -> Option<usize> {
+        let belongs_to_cr = |at: usize| at > 0 && stream[at - 1] == b'\r' && stream[at] == b'\n';
+        let mut line = from;
+        let mut at = from;
+        while at < stream.len() {
+            if !matches!(stream[at], b'\n' | b'\r') {
+                at += 1;
+                continue;
+            }
+            if belongs_to_cr(at) && at == line {
+                (at, line) = (at + 1, at + 1);
+                continue;
+            }
+            let end = if stream[at] == b'\r' && stream.get(at + 1) == Some(&b'\n') { at + 2 } else { at + 1 };
+            if at == line {
+                return Some(end);
+            }
+            (at, line) = (end, end);
+        }
+        None
     }
 
     #[test]
@@ -227,6 +281,25 @@ mod tests {
             prop_assert_eq!(meaning(&whole), meaning(&cut));
         }
 
+        /// The same pieces as from a splitter that joins and searches everything anew for each frame.
+        #[test]
+        fn a_naive_splitter_finds_the_same_pieces(
+            frames in prop::collection::vec("[a\n\r]{0,6}", 0..60),
+        ) {
+            let mut splitter = SseSplitter::new(1 << 20);
+            let (mut all, mut given) = (Vec::new(), 0);
+            for frame in &frames {
+                splitter.push(Bytes::copy_from_slice(frame.as_bytes()));
+                all.extend_from_slice(frame.as_bytes());
+                while let Some(end) = naive_end(&all, given) {
+                    let piece = splitter.next_event();
+                    prop_assert_eq!(piece.as_ref().map(|piece| &piece.raw[..]), Some(&all[given..end]));
+                    given = end;
+                }
+                prop_assert_eq!(splitter.next_event(), None);
+            }
+        }
+
         #[test]
         fn memory_is_bounded_and_nothing_is_lost(sizes in prop::collection::vec(1_usize..200, 1..50)) {
             let frames: Vec<Vec<u8>> = sizes.iter().map(|n| vec![b'x'; *n]).collect();
@@ -235,6 +308,26 @@ mod tests {
             prop_assert!(most <= 300);
             prop_assert_eq!(pieces.iter().map(|p| p.raw.len()).sum::<usize>(), sizes.iter().sum::<usize>());
         }
+    }
+
+    /// Each time the buffer grows, all that it holds may be copied: as many times as its length doubles, and not once a
+    /// frame.
+    #[test]
+    fn an_event_in_tiny_frames_is_copied_a_few_times_and_not_once_a_frame() {
+        let mut splitter = SseSplitter::new(1 << 20);
+        let (mut moves, mut capacity) = (0, 0);
+        for _ in 0..100_000 {
+            splitter.push(Bytes::from_static(b"data"));
+            assert_eq!(splitter.next_event(), None);
+            if let Held::Joined(joined) = &splitter.held
+                && joined.capacity() != capacity
+            {
+                (moves, capacity) = (moves + 1, joined.capacity());
+            }
+        }
+        assert!((10..=20).contains(&moves), "{moves} copies");
+        splitter.push(Bytes::from_static(b"\n\n"));
+        assert_eq!(splitter.next_event().map(|piece| piece.raw.len()), Some(400_002));
     }
 
     #[test]
