@@ -25,14 +25,20 @@ impl ProviderError {
             Api::TgiGenerate => serde_json::json!({"error": self.message, "error_type": kind}),
             Api::TritonGenerate => serde_json::json!({"error": self.message}),
             _ => serde_json::json!({
-                "error": {"message": self.message, "type": kind, "param": null, "code": self.code_or(kind)}
+                "error": {"message": self.message, "type": kind, "param": null, "code": self.openai_code(kind)}
             }),
         };
         value.to_string().into_bytes()
     }
 
-    fn code_or<'a>(&'a self, kind: &'a str) -> &'a str {
-        if self.code.is_empty() { kind } else { &self.code }
+    /// The code beside OpenAI's type. A 404 and a 401 have the type of any bad request, and only the code tells them.
+    fn openai_code<'a>(&'a self, kind: &'a str) -> &'a str {
+        match self.status {
+            _ if !self.code.is_empty() => &self.code,
+            401 => "invalid_api_key",
+            404 => "model_not_found",
+            _ => kind,
+        }
     }
 
     /// The error type that the provider documents for this status.
@@ -51,11 +57,42 @@ impl ProviderError {
             (Api::TgiGenerate, 424) => "generation",
             (Api::TgiGenerate, 500) => "incomplete_generation",
             (Api::TgiGenerate, _) => "generation",
-            (_, 401) => "authentication_error",
-            (_, 404) => "not_found_error",
             (_, 429) => "rate_limit_exceeded",
             (_, 400..=499) => "invalid_request_error",
             _ => "server_error",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As OpenAI's own server answers; both 404 and 401 are seen in many public reports of its clients.
+    #[test]
+    fn openai_errors_have_its_types_and_codes() {
+        for (status, kind, code) in [
+            (400, "invalid_request_error", "invalid_request_error"),
+            (401, "invalid_request_error", "invalid_api_key"),
+            (404, "invalid_request_error", "model_not_found"),
+            (429, "rate_limit_exceeded", "rate_limit_exceeded"),
+            (500, "server_error", "server_error"),
+            (503, "server_error", "server_error"),
+        ] {
+            let error = ProviderError { status, code: String::new(), message: "no".to_owned() };
+            let body: serde_json::Value =
+                serde_json::from_slice(&error.body(Api::OpenaiChat)).expect("it is JSON");
+            assert_eq!(
+                (&body["error"]["type"], &body["error"]["code"]),
+                (&kind.into(), &code.into()),
+                "{status}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_code_that_is_given_stays() {
+        let error = ProviderError { status: 404, code: "x".to_owned(), message: "no".to_owned() };
+        assert!(String::from_utf8_lossy(&error.body(Api::OpenaiChat)).contains(r#""code":"x""#));
     }
 }
