@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{brownout, folder, output, said, scenario};
+use common::{Server, brownout, folder, output, said, scenario};
 
 #[test]
 fn a_bad_file_gets_every_error_with_its_place_and_exit_code_2() {
@@ -81,4 +81,17 @@ fn whoever_stops_reading_makes_no_noise() {
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(!said.contains("panicked"), "{args:?}: {said}");
     }
+}
+
+#[test]
+fn a_stand_in_server_that_is_killed_leaves_no_file() {
+    let dir = folder("killed-sim");
+    let entries = || std::fs::read_dir(&dir).expect("it is there").count();
+    let mut command = brownout(["sim", "--listen", "127.0.0.1:0"]);
+    command.env("TMPDIR", &dir);
+    let sim = Server::spawn(command);
+    assert_eq!(entries(), 0, "a file is left while it runs");
+    // The drop kills it, with no chance to tidy up.
+    drop(sim);
+    assert_eq!(entries(), 0);
 }

@@ -49,12 +49,10 @@ pub enum SimError {
 #[derive(Debug)]
 pub struct Sim {
     addr: SocketAddr,
-    weights: std::path::PathBuf,
+    weights: Option<std::path::PathBuf>,
     shared: Arc<Shared>,
     stop: watch::Sender<Stop>,
     ended: Option<oneshot::Receiver<()>>,
-    // Gone with the server, when it made one.
-    _directory: Option<tempfile::TempDir>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,18 +70,23 @@ impl Sim {
     /// See [`SimError`].
     pub async fn start(config: SimConfig) -> Result<Sim, SimError> {
         config.scheduler.check().map_err(SimError::Config)?;
-        let (path, directory) = match &config.weights_dir {
+        let (path, mapped) = match &config.weights_dir {
             Some(dir) => {
                 let path = dir.join(WEIGHTS_FILE);
-                (if path.exists() { path } else { weights::write(dir, config.seed)? }, None)
+                let path = if path.exists() { path } else { weights::write(dir, config.seed)? };
+                let mapped = Weights::open(&path)?;
+                (Some(path), mapped)
             }
             None => {
+                // Mapped and gone at once: the map keeps the bytes, and a killed server leaves no file behind.
                 let dir =
                     tempfile::Builder::new().prefix("brownout-sim-").tempdir().map_err(SimError::Start)?;
-                (weights::write(dir.path(), config.seed)?, Some(dir))
+                let mapped = Weights::open(&weights::write(dir.path(), config.seed)?)?;
+                dir.close().map_err(SimError::Start)?;
+                (None, mapped)
             }
         };
-        let engine = Engine::start(&config, Weights::open(&path)?).map_err(SimError::Start)?;
+        let engine = Engine::start(&config, mapped).map_err(SimError::Start)?;
         let address = config.listen;
         let shared = Arc::new(Shared::new(engine, config));
         let (stop, stopped) = watch::channel(Stop::No);
@@ -108,7 +111,7 @@ impl Sim {
             .map_err(SimError::Start)?;
         let gone = || SimError::Start(std::io::Error::other("the HTTP thread ended before it listened"));
         let addr = start.await.map_err(|_| gone())?.inspect_err(|_| shared.engine.stop())?;
-        Ok(Sim { addr, weights: path, shared, stop, ended: Some(ended), _directory: directory })
+        Ok(Sim { addr, weights: path, shared, stop, ended: Some(ended) })
     }
 
     /// The address it listens on, with the real port.
@@ -121,9 +124,10 @@ impl Sim {
         format!("http://{}", self.addr)
     }
 
-    /// The mapped weights file.
-    pub fn weights_path(&self) -> &std::path::Path {
-        &self.weights
+    /// The mapped weights file, where a directory was given for it; one that the server made for itself has no name
+    /// any more.
+    pub fn weights_path(&self) -> Option<&std::path::Path> {
+        self.weights.as_deref()
     }
 
     /// The server's own record of the requests that ended, oldest first, at most `truth_capacity` of them.

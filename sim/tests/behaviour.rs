@@ -187,8 +187,9 @@ async fn the_weights_directory_is_kept_and_its_bytes_are_what_the_server_says() 
         answer["choices"][0]["message"]["content"].as_str().expect("text").to_owned()
     };
     let before = text(&mut client).await;
-    let bytes = std::fs::read(sim.weights_path()).expect("readable");
-    let file = std::fs::File::options().write(true).open(sim.weights_path()).expect("writable");
+    let path = sim.weights_path().expect("a directory was given").to_owned();
+    let bytes = std::fs::read(&path).expect("readable");
+    let file = std::fs::File::options().write(true).open(&path).expect("writable");
     let data = 8 + u64::from_le_bytes(bytes[..8].try_into().expect("eight bytes")) as usize;
     for at in (data..bytes.len()).step_by(67) {
         file.write_all_at(&[bytes[at] ^ 0x40], at as u64).expect("written");
