@@ -6,6 +6,8 @@ use brownout_proxy::{Journal, JournalSink};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
@@ -16,10 +18,31 @@ const BACKLOG: usize = 65_536;
 /// How long a line may stay in memory before it is on disk: a killed process loses at most that.
 const FLUSH_EVERY: Duration = Duration::from_millis(200);
 
+/// Where lines go on their way to the file; whoever sends them, those that find no room are counted once, here.
+#[derive(Clone)]
+pub(crate) struct Lines {
+    sender: SyncSender<Entry>,
+    lost: Arc<AtomicU64>,
+}
+
+impl Lines {
+    fn new(sender: SyncSender<Entry>) -> Self {
+        Self { sender, lost: Arc::default() }
+    }
+}
+
+impl JournalSink for Lines {
+    fn offer(&self, entry: Entry) -> bool {
+        let kept = self.sender.offer(entry);
+        self.lost.fetch_add(u64::from(!kept), Relaxed);
+        kept
+    }
+}
+
 /// A journal that is being written.
 pub(crate) struct JournalFile {
     journal: Journal,
-    lines: SyncSender<Entry>,
+    lines: Lines,
     writer: JoinHandle<(Vec<Entry>, io::Result<()>)>,
 }
 
@@ -33,10 +56,11 @@ impl JournalFile {
             .name("journal".to_owned())
             .spawn(move || write(BufWriter::new(file), &receiver, keep))
             .context("cannot start the journal's thread")?;
-        let journal = Journal::new(begun, Box::new(sender.clone()));
+        let lines = Lines::new(sender);
+        let journal = Journal::new(begun, Box::new(lines.clone()));
         let time = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
         journal.write(What::Begin { scenario: scenario.to_owned(), seed, time });
-        Ok(Self { journal, lines: sender, writer })
+        Ok(Self { journal, lines, writer })
     }
 
     /// The end to write to.
@@ -45,16 +69,18 @@ impl JournalFile {
     }
 
     /// Where lines of another journal can go as well.
-    pub(crate) fn lines(&self) -> SyncSender<Entry> {
+    pub(crate) fn lines(&self) -> Lines {
         self.lines.clone()
     }
 
     /// Waits for the last line, and gives those kept in memory and how the disk fared. Every other clone of the
     /// journal must be gone by then.
     pub(crate) fn finish(self) -> Result<(Vec<Entry>, io::Result<()>)> {
-        let lost = self.journal.lost();
+        let lost = Arc::clone(&self.lines.lost);
         drop((self.journal, self.lines));
         let written = self.writer.join().map_err(|_| anyhow::anyhow!("the journal's thread died"))?;
+        // Only now: the thread ends when nobody is left who could lose a line.
+        let lost = lost.load(Relaxed);
         ensure!(lost == 0, "the journal could not keep up and lost {lost} lines: its numbers prove nothing");
         Ok(written)
     }
@@ -97,12 +123,12 @@ fn attempt(
 
 /// Tells an operator on standard error when faults are armed and when they end, and hands every line on.
 pub(crate) struct Console {
-    file: Option<SyncSender<Entry>>,
+    file: Option<Lines>,
 }
 
 impl Console {
     /// A console that hands its lines on to `file`.
-    pub(crate) const fn new(file: Option<SyncSender<Entry>>) -> Self {
+    pub(crate) const fn new(file: Option<Lines>) -> Self {
         Self { file }
     }
 }
@@ -134,6 +160,21 @@ mod tests {
         let (kept, disk) = journal.finish().expect("no line is lost");
         assert_eq!(kept.len(), 3);
         assert_eq!(disk.expect_err("the disk is full").kind(), io::ErrorKind::StorageFull);
+    }
+
+    #[test]
+    fn lines_lost_on_any_way_to_the_file_are_told() {
+        let (sender, receiver) = sync_channel(2);
+        let lines = Lines::new(sender);
+        let own = Journal::new(Instant::now(), Box::new(lines.clone()));
+        let proxys = Journal::new(Instant::now(), Box::new(Console::new(Some(lines.clone()))));
+        for journal in [&own, &proxys, &proxys, &own] {
+            journal.write(What::Phase { name: "fault".to_owned() });
+        }
+        drop(proxys);
+        let writer = std::thread::spawn(move || (receiver.iter().collect(), Ok(())));
+        let told = JournalFile { journal: own, lines, writer }.finish().expect_err("two lines are lost");
+        assert!(told.to_string().contains("lost 2 lines"), "{told}");
     }
 
     #[test]

@@ -1,12 +1,37 @@
 //! What happened, line by line: the journal is the proof that a fault was real and that it ended.
 
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// A time as lines of a journal have it: in seconds, to the microsecond. Finer is noise of the clock and of `f64`.
+///
+/// ```
+/// use brownout_injector::journal::seconds;
+/// use std::time::Duration;
+///
+/// assert_eq!(seconds(Duration::from_nanos(1_234_567_890)).to_string(), "1.234568");
+/// ```
+#[must_use]
+pub fn seconds(span: Duration) -> f64 {
+    // A division of whole numbers gives the one `f64` that prints as this decimal.
+    micros(span) / 1e6
+}
+
+/// As [`seconds`], in milliseconds.
+#[must_use]
+pub fn millis(span: Duration) -> f64 {
+    micros(span) / 1e3
+}
+
+fn micros(span: Duration) -> f64 {
+    ((span.as_nanos() + 500) / 1000) as f64
+}
 
 /// One line of `journal.jsonl`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Entry {
-    /// Seconds since the journal began, on a monotonic clock.
+    /// Seconds since the journal began, on a monotonic clock, to the microsecond.
     pub at: f64,
     /// What happened.
     #[serde(flatten)]

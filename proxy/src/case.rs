@@ -4,7 +4,7 @@ use crate::control::Armed;
 use crate::facts::Known;
 use crate::journal::Journal;
 use brownout_injector::effect::{Done, RetryValue};
-use brownout_injector::journal::{Fired, What};
+use brownout_injector::journal::{Fired, What, millis};
 use brownout_injector::plan::{Firing, Rule};
 use http::HeaderValue;
 use smallvec::SmallVec;
@@ -99,10 +99,6 @@ impl Case {
         let last = self.deeds.iter().map(|deed| deed.firing.until).max().unwrap_or_default();
         self.armed.moment(last)
     }
-}
-
-fn millis(span: Duration) -> f64 {
-    span.as_secs_f64() * 1e3
 }
 
 impl Drop for Case {

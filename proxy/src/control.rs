@@ -7,7 +7,7 @@ use crate::site::Site;
 use arc_swap::ArcSwapOption;
 use brownout_injector::Plan;
 use brownout_injector::fault::Buckets;
-use brownout_injector::journal::What;
+use brownout_injector::journal::{What, seconds};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -158,7 +158,7 @@ impl Control {
             self.shared.journal.write(What::Armed {
                 fault: rule.name.clone(),
                 kind: rule.fault.about().kind.to_owned(),
-                ends_in: rule.window().until.as_secs_f64(),
+                ends_in: seconds(rule.window().until),
             });
         }
         self.shared.last.store(Some(armed.clone()));

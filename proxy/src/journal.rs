@@ -1,7 +1,7 @@
 //! Where the proxy writes what its faults did. Writing never waits: a journal that cannot keep up loses lines, and
 //! says how many.
 
-use brownout_injector::journal::{Entry, What};
+use brownout_injector::journal::{Entry, What, seconds};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -63,7 +63,7 @@ impl Journal {
     /// Writes one line, now.
     pub fn write(&self, what: What) {
         if let Some(sink) = &self.0.sink {
-            let at = self.0.begun.elapsed().as_secs_f64();
+            let at = seconds(self.0.begun.elapsed());
             if !sink.offer(Entry { at, what }) {
                 self.0.lost.fetch_add(1, Relaxed);
             }
@@ -80,5 +80,27 @@ impl Journal {
 impl fmt::Debug for Journal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Journal").field("lost", &self.lost()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn lines_have_their_times_to_the_microsecond() {
+        let (sender, lines) = sync_channel(1000);
+        let begun =
+            Instant::now().checked_sub(Duration::from_nanos(300_000_001)).expect("the clock is older");
+        let journal = Journal::new(begun, Box::new(sender));
+        for _ in 0..1000 {
+            journal.write(What::Healed { reason: "asked".to_owned() });
+        }
+        for entry in lines.try_iter() {
+            let text = entry.at.to_string();
+            let decimals = text.split_once('.').map_or(0, |(_, decimals)| decimals.len());
+            assert!(decimals <= 6 && entry.at >= 0.3, "{text}");
+        }
     }
 }
