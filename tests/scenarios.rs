@@ -52,3 +52,32 @@ fn each_scenario_tells_its_story_and_has_something_to_judge() {
         assert_eq!(Plan::compile(&scenario, None).rules.len(), spec.faults.len(), "{file}");
     }
 }
+
+/// The first thing that people copy is a file that is there, and whole examples in the book are right.
+#[test]
+fn the_books_examples_are_the_shipped_ones_or_load() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let shipped: Vec<String> =
+        shipped().iter().map(|(path, _)| std::fs::read_to_string(path).expect("it can be read")).collect();
+    let docs = std::fs::read_dir(root.join("docs")).expect("the book is there");
+    let pages = docs.map(|entry| entry.expect("it can be listed").path());
+    let pages = pages.filter(|path| path.extension().is_some_and(|extension| extension == "md"));
+    for page in pages.chain([root.join("README.md")]) {
+        let text = std::fs::read_to_string(&page).expect("it can be read");
+        for block in text.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next()) {
+            if !block.contains("apiVersion: brownout.dev") {
+                continue;
+            }
+            let name = page.display().to_string();
+            let scenario = load_bytes(&name, block.as_bytes()).unwrap_or_else(|errors| panic!("{errors}"));
+            let like =
+                shipped.iter().any(|file| file.contains(&format!("name: {}\n", scenario.metadata.name)));
+            assert!(
+                !like || shipped.iter().any(|file| file == block),
+                "{name} shows a shipped scenario otherwise"
+            );
+        }
+    }
+    let readme = std::fs::read_to_string(root.join("README.md")).expect("it can be read");
+    assert!(shipped.iter().any(|file| readme.contains(file.as_str())), "README.md shows no shipped scenario");
+}

@@ -1,4 +1,4 @@
-//! `slowTokens`: every token is held: `delay` is added to each, or tokens are paced to `tokensPerSecond`. Give one of the two.
+//! `slowTokens`: every token is held: each waits `delay`, or tokens are paced to `tokensPerSecond`. Give one of the two.
 
 use super::{About, Layer, check, shape};
 use crate::draw::Draw;
@@ -10,15 +10,19 @@ use crate::units::DelayDist;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Every token is held: `delay` is added to each, or tokens are paced to `tokensPerSecond`. Give one of the two.
+/// Every token is held: each waits `delay`, or tokens are paced to `tokensPerSecond`. Give one of the two.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SlowTokens {
-    /// Added to each token, drawn for each anew.
+    /// The time that each token is kept back, drawn for each anew, from when it has come and the token before it has
+    /// left: the gap to the token before grows to this and no further, so it shows only where it is longer than the
+    /// server's own gap. A server that sends a token each 30 ms sends one each 60 ms with `constant: 60ms`, and looks as
+    /// ever with `constant: 20ms`, but for one delay at the start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay: Option<DelayDist>,
     /// Tokens leave at most this fast.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("exclusiveMinimum" = 0.0))]
     pub tokens_per_second: Option<f64>,
 }
 
@@ -27,9 +31,12 @@ impl SlowTokens {
         kind: "slowTokens",
         layer: Layer::InferenceEngine,
         meaning: "Every event that carries generated text is held: by a delay drawn for each anew, or so that at \
-                  most tokensPerSecond of them leave. Added delays sum up along the stream, so the last token of \
-                  n is late by the sum of n draws. An answer that is not streamed is held by the sum over its \
-                  tokens, or until its tokens are due at that rate.",
+                  most tokensPerSecond of them leave. The delay counts from when a token has come and the one \
+                  before it has left, so the gap between two tokens becomes the longer of the server's own and the \
+                  delay: with a server that sends a token each 30 ms, constant: 60ms makes each gap 60 ms, and \
+                  constant: 20ms only makes the whole stream 20 ms late. Give delays that are longer than the \
+                  server's own ITL. An answer that is not streamed is held by the sum over its tokens, or until its \
+                  tokens are due at that rate.",
         certifies: "Clients and gateways bear slow decoding: ITL and end-to-end timeouts, concurrency limits sized \
                   by answer time, back-pressure of open streams.",
         does_not_certify: "Does not occupy the engine: KV cache and batch slots are freed at the engine's own pace, so a \
