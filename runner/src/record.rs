@@ -60,6 +60,8 @@ pub enum Outcome {
     StallTimeout,
     /// The whole request took too long, though tokens came.
     RequestTimeout,
+    /// The server closed a kept connection as the next request was on its way to it.
+    StaleKeepalive,
     /// The connection was reset, before or amid the answer.
     ResetMidstream,
     /// The body ended before HTTP said it would.
@@ -100,6 +102,7 @@ impl Outcome {
             Self::TtftTimeout => "ttft_timeout",
             Self::StallTimeout => "stall_timeout",
             Self::RequestTimeout => "request_timeout",
+            Self::StaleKeepalive => "stale_keepalive",
             Self::ResetMidstream => "reset_midstream",
             Self::ChunkedIncomplete => "chunked_incomplete",
             Self::TruncatedClean => "truncated_clean",

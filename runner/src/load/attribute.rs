@@ -1,6 +1,6 @@
 //! Which faults hit which request.
 
-use crate::record::RequestRecord;
+use crate::record::{Outcome, RequestRecord};
 use brownout_injector::journal::{Entry, What};
 use std::collections::BTreeSet;
 
@@ -30,6 +30,10 @@ pub fn attribute(requests: &mut [RequestRecord], journal: &[Entry]) {
                 request.faults.push((*fault).to_owned());
             }
         }
+        // What a fault tore was no connection that the server had closed before.
+        if request.outcome == Outcome::StaleKeepalive && !request.faults.is_empty() {
+            request.outcome = Outcome::ResetMidstream;
+        }
     }
 }
 
@@ -37,7 +41,7 @@ pub fn attribute(requests: &mut [RequestRecord], journal: &[Entry]) {
 mod tests {
     use super::*;
     use crate::load::attempt::Job;
-    use crate::record::{Outcome, Phase};
+    use crate::record::Phase;
     use brownout_injector::journal::Fired;
 
     fn fired(fault: &str, request: Option<u64>) -> Entry {
@@ -81,6 +85,17 @@ mod tests {
         attribute(&mut requests, &journal);
         assert_eq!(requests[0].faults, ["marked", "of others", "late"]);
         assert!(requests[1].faults.is_empty(), "it was marked, and nothing acted on it");
+    }
+
+    #[test]
+    fn a_connection_that_a_fault_tore_was_not_closed_before() {
+        let stale = |number| Job::unsent(number, Phase::Fault, 0.0, 0.0, Outcome::StaleKeepalive, "");
+        let mut requests = [stale(1), stale(2)];
+        attribute(&mut requests, &[armed("cut"), fired("cut", Some(2))]);
+        assert_eq!(
+            requests.map(|request| request.outcome),
+            [Outcome::StaleKeepalive, Outcome::ResetMidstream]
+        );
     }
 
     #[test]

@@ -18,7 +18,7 @@ use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 
 type Wire = http1::Connection<TokioIo<Stream>, Full<Bytes>>;
@@ -31,7 +31,13 @@ pub(super) struct Connection {
     pub(super) marks: Rc<Marks>,
     /// Whether it has carried a request before.
     pub(super) used: bool,
+    /// When the request under way was handed over.
+    sent: Instant,
 }
+
+/// A kept connection that ends so soon after a request was sent on it, with no byte of an answer, was most likely closed
+/// by the server before it saw the request: the close was on its way already. No round trip takes longer.
+const CLOSE_UNDER_WAY: Duration = Duration::from_millis(200);
 
 impl Connection {
     /// Moves bytes between socket and HTTP.
@@ -58,6 +64,7 @@ impl Connection {
         &mut self,
         request: Request<Full<Bytes>>,
     ) -> Result<http::Response<hyper::body::Incoming>, http1_error::TrySend> {
+        self.sent = Instant::now();
         let answer = self.send.try_send_request(request);
         self.drive(answer).await
     }
@@ -74,6 +81,10 @@ impl Connection {
 
     /// What a failure on this connection was.
     pub(super) fn end_of(&self, error: &hyper::Error, answered: bool) -> End {
+        let stale = self.used && !answered && !error.is_parse() && self.sent.elapsed() < CLOSE_UNDER_WAY;
+        if stale {
+            return End::Stale(innermost(error));
+        }
         if let Some(kind) = self.marks.failure.get() {
             return End::Reset(kind.to_string());
         }
@@ -118,6 +129,9 @@ impl Client {
             // The borrow must not last over the wait.
             let kept = self.idle.borrow_mut().pop();
             let Some(mut connection) = kept else { break };
+            // A turn of the event loop: the server's close of this connection, where it is here already, is seen now
+            // and not by the request.
+            tokio::task::yield_now().await;
             if connection.is_usable().await {
                 return Ok(connection);
             }
@@ -158,7 +172,7 @@ impl Client {
             .handshake(TokioIo::new(stream))
             .await
             .map_err(|error| End::Refused(error.to_string()))?;
-        Ok(Connection { send, wire: Some(Box::pin(wire)), marks, used: false })
+        Ok(Connection { send, wire: Some(Box::pin(wire)), marks, used: false, sent: Instant::now() })
     }
 
     /// Keeps a connection whose answer has been read to its end.

@@ -15,6 +15,8 @@ pub enum End {
     ConnectTimeout,
     /// The TLS handshake failed.
     Tls(String),
+    /// A kept connection broke as the request was sent: it was closed already, as far as can be told.
+    Stale(String),
     /// The connection broke.
     Reset(String),
     /// The body ended too early, or its framing was broken.
@@ -36,6 +38,7 @@ impl End {
         match self {
             Self::Refused(why)
             | Self::Tls(why)
+            | Self::Stale(why)
             | Self::Reset(why)
             | Self::Incomplete(why)
             | Self::NotHttp(why)
@@ -125,6 +128,7 @@ pub fn outcome(facts: &Facts<'_>) -> (Outcome, Option<String>) {
                 return (Outcome::TtftTimeout, None);
             }
             End::Late(Deadline::Request) => return (Outcome::RequestTimeout, None),
+            End::Stale(why) => return failed(Outcome::StaleKeepalive, why),
             End::Reset(why) => return failed(Outcome::ResetMidstream, why),
             End::Incomplete(why) => return failed(Outcome::ChunkedIncomplete, why),
             End::NotHttp(why) => return failed(Outcome::ContentMismatch, why),
