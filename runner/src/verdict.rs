@@ -136,6 +136,9 @@ pub fn client_findings(client: &ClientHealth, ttft: Option<f64>) -> ClientFindin
     findings
 }
 
+/// Faults that proved nothing and are named one by one.
+const MOST_IDLE: usize = 20;
+
 /// All that a verdict hangs on.
 pub struct Grounds<'g> {
     /// How each line came out.
@@ -175,10 +178,17 @@ pub fn reach(grounds: &Grounds<'_>) -> Verdict {
         reasons.extend(cut);
         return verdict(VerdictKind::Invalid, "The run could not be carried out", reasons);
     }
-    let idle = grounds.faults.iter().filter(|fault| fault.fired == 0);
-    let mut doubts: Vec<String> = idle
+    let idle = || grounds.faults.iter().filter(|fault| fault.fired == 0);
+    let mut doubts: Vec<String> = idle()
+        .take(MOST_IDLE)
         .map(|fault| format!("fault `{}` proves nothing: {}", fault.fault, fault.odd.join("; ")))
         .collect();
+    match idle().count().saturating_sub(MOST_IDLE) {
+        0 => {}
+        more => {
+            doubts.push(format!("{} more faults never fired and prove nothing", text::count(more as u64)))
+        }
+    }
     doubts.extend(grounds.client.unfit.iter().cloned());
     let notes = || grounds.client.late.iter().map(|late| format!("note: {late}"));
     if !doubts.is_empty() {

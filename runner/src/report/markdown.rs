@@ -1,6 +1,6 @@
 //! The report as Markdown: for a pull request, a ticket, a chat.
 
-use super::{Mode, Report, text};
+use super::{Mode, Report, many, text};
 use crate::sla::{LineOutcome, LineResult};
 use crate::summary::Unit;
 use crate::summary::degradation::{Change, Finding};
@@ -73,7 +73,7 @@ fn write(report: &Report, md: &mut String) -> std::fmt::Result {
             md,
             "\n## What fired\n\n| fault | kind | eligible | chosen | did something | asked share | given share (95 %) | delay asked / given |\n|---|---|---|---|---|---|---|---|"
         )?;
-        for fault in &report.faults {
+        for fault in &many::rows(report) {
             let [eligible, chosen, fired, asked, share, delay] = fault_cells(fault);
             writeln!(
                 md,
@@ -82,8 +82,15 @@ fn write(report: &Report, md: &mut String) -> std::fmt::Result {
                 cell(&fault.kind)
             )?;
         }
-        for fault in report.faults.iter().filter(|fault| !fault.odd.is_empty()) {
+        if let Some(note) = many::note(report) {
+            writeln!(md, "\n{note}")?;
+        }
+        let (odd, more) = many::odd(report);
+        for fault in odd {
             writeln!(md, "\n{}: {}.", code(&fault.fault), escape(&fault.odd.join("; ")))?;
+        }
+        if more > 0 {
+            writeln!(md, "\nSo are {} more faults; report.json has each.", text::count(more as u64))?;
         }
     }
     writeln!(

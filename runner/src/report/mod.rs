@@ -4,6 +4,7 @@ mod curves;
 pub mod files;
 pub mod html;
 pub mod junit;
+mod many;
 pub mod markdown;
 pub mod picture;
 mod svg;

@@ -5,9 +5,10 @@ use crate::stats::quantile::of_sorted;
 use crate::stats::rate::wilson;
 use crate::stats::{Interval, Sides, mean};
 use brownout_injector::journal::{Entry, Fired, What};
+use brownout_injector::scenario::FaultEntry;
 use brownout_injector::{Plan, Scenario};
 use serde::{Deserialize, Serialize};
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 /// How often a rule of the plan met a request and chose to fire.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,6 +75,31 @@ pub struct FaultProof {
     pub odd: Vec<String>,
 }
 
+impl FaultProof {
+    /// Several faults of one kind, as one; nothing for none. What cannot be added up is left out.
+    #[must_use]
+    pub fn merged(name: String, all: &[&Self]) -> Option<Self> {
+        let first = *all.first()?;
+        let sum = |count: fn(&Self) -> Option<u64>| all.iter().map(|fault| count(fault)).sum::<Option<u64>>();
+        Some(Self {
+            fault: name,
+            armed_at: None,
+            healed_at: None,
+            eligible: sum(|fault| fault.eligible),
+            chosen: sum(|fault| fault.chosen),
+            fired: all.iter().map(|fault| fault.fired).sum(),
+            touched: all.iter().map(|fault| fault.touched).sum(),
+            first_fired_at: None,
+            asked_share: None,
+            share: None,
+            share_interval: None,
+            delay: None,
+            odd: Vec::new(),
+            ..first.clone()
+        })
+    }
+}
+
 /// Asked and given delays, in milliseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -108,6 +134,8 @@ const MOST_WINDOWS: usize = 200;
 pub struct Aligned<'a> {
     /// The entries, with their time since the run began.
     pub entries: Vec<(f64, &'a What)>,
+    /// When each fault was first armed.
+    armed: BTreeMap<&'a str, f64>,
 }
 
 impl<'a> Aligned<'a> {
@@ -120,15 +148,19 @@ impl<'a> Aligned<'a> {
             Some(phase.1 - entry.at)
         };
         let offset = journal.iter().find_map(same).unwrap_or(0.0);
-        Self { entries: journal.iter().map(|entry| (entry.at + offset, &entry.what)).collect() }
+        let entries: Vec<(f64, &What)> =
+            journal.iter().map(|entry| (entry.at + offset, &entry.what)).collect();
+        let mut armed = BTreeMap::new();
+        for (at, what) in &entries {
+            if let What::Armed { fault, .. } = what {
+                armed.entry(fault.as_str()).or_insert(*at);
+            }
+        }
+        Self { entries, armed }
     }
 
     fn armed(&self, fault: &str) -> Option<f64> {
-        let is = |(at, what): &(f64, &What)| match what {
-            What::Armed { fault: name, .. } if name == fault => Some(*at),
-            _ => None,
-        };
-        self.entries.iter().find_map(is)
+        self.armed.get(fault).copied()
     }
 
     /// When the faults were last healed.
@@ -179,13 +211,24 @@ impl<'a> Aligned<'a> {
     /// What is known of each fault of `scenario`.
     #[must_use]
     pub fn proofs(&self, scenario: &Scenario, counts: &[RuleCount]) -> Vec<FaultProof> {
-        scenario.spec.faults.iter().map(|entry| self.proof(entry, counts)).collect()
+        let counts: BTreeMap<&str, &RuleCount> =
+            counts.iter().map(|count| (count.fault.as_str(), count)).collect();
+        let mut fired: BTreeMap<&str, Vec<(f64, &Fired)>> = BTreeMap::new();
+        for (at, one) in self.fired() {
+            fired.entry(one.fault.as_str()).or_default().push((at, one));
+        }
+        let faults = scenario.spec.faults.iter();
+        faults
+            .map(|entry| {
+                let name = entry.name.as_str();
+                let fired = fired.get(name).map(Vec::as_slice).unwrap_or_default();
+                self.proof(entry, fired, counts.get(name).copied())
+            })
+            .collect()
     }
 
-    fn proof(&self, entry: &brownout_injector::scenario::FaultEntry, counts: &[RuleCount]) -> FaultProof {
+    fn proof(&self, entry: &FaultEntry, fired: &[(f64, &Fired)], count: Option<&RuleCount>) -> FaultProof {
         let about = entry.fault.about();
-        let fired: Vec<(f64, &Fired)> = self.fired().filter(|(_, f)| f.fault == entry.name).collect();
-        let count = counts.iter().find(|count| count.fault == entry.name);
         let (eligible, chosen) = (count.map(|c| c.eligible), count.map(|c| c.chosen));
         let when = &entry.when;
         let one_number = when.ramp.is_none()
@@ -218,7 +261,7 @@ impl<'a> Aligned<'a> {
             asked_share,
             share: met.map(|c| c.chosen as f64 / c.eligible as f64),
             share_interval,
-            delay: delays(&fired),
+            delay: delays(fired),
             odd: Vec::new(),
         };
         proof.odd = odd(&proof);

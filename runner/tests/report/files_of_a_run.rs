@@ -1,12 +1,14 @@
 //! Whatever was recorded, a report comes out, in all its forms, and is read again.
 
 use super::{Folder, common};
+use brownout_injector::journal::What;
 use brownout_runner::compare::compare;
 use brownout_runner::record::{ClientHealth, Outcome, Phase, Recording};
 use brownout_runner::report::{
-    Report, files, html, junit, markdown, picture, read_report, render_again, write_all,
+    Report, files, html, junit, markdown, picture, read_report, render_again, text, write_all,
 };
 use brownout_runner::summary::degradation::Finding;
+use brownout_runner::summary::effect::RuleCount;
 use brownout_runner::summary::recovery::RecoveryState;
 use brownout_runner::verdict::VerdictKind;
 use common::{Run, failed_request, story};
@@ -110,6 +112,58 @@ fn every_edge_gives_a_report() {
         run.recording.client =
             ClientHealth { cpu: f64::NAN, send_lag_p99: f64::INFINITY, ..ClientHealth::default() };
     });
+}
+
+/// A file with very many faults: pages that stay small, and that miss none.
+#[test]
+fn ten_thousand_faults_make_no_page_of_megabytes() {
+    let mut run = story(1.0);
+    let [slow, refused] = &run.scenario.spec.faults[..] else { panic!("the story has two faults") };
+    let (slow, refused) = (slow.clone(), refused.clone());
+    let (armed, count) = (run.journal.clone(), run.counts.clone());
+    for i in 0..10_000_u64 {
+        let (like, number) = if i % 4 == 0 { (&slow, 0) } else { (&refused, 1) };
+        let name = format!("fault-{i}");
+        run.scenario
+            .spec
+            .faults
+            .push(brownout_injector::scenario::FaultEntry { name: name.clone(), ..like.clone() });
+        run.counts.push(RuleCount { fault: name.clone(), ..count[number].clone() });
+        let of_like = |what: &What| matches!(what, What::Armed { fault, .. } if *fault == like.name);
+        let mut entry = armed.iter().find(|entry| of_like(&entry.what)).expect("it was armed").clone();
+        if let What::Armed { fault, .. } = &mut entry.what {
+            *fault = name;
+        }
+        let at = run.journal.iter().position(|entry| of_like(&entry.what)).expect("it was armed");
+        run.journal.insert(at, entry);
+    }
+    let report = run.report();
+    assert_eq!(report.faults.len(), 10_002);
+    let (page, md, picture) = (html::render(&report), markdown::render(&report), picture::render(&report));
+    for (text, most) in [(&page, 400_000), (&md, 30_000), (&picture, 200_000)] {
+        assert!(text.len() < most, "{} bytes", text.len());
+    }
+    let eligible = |kind: &str| {
+        let rest = report.faults[50..].iter().filter(|fault| fault.kind == kind);
+        (rest.clone().count() as u64, rest.map(|fault| fault.eligible.expect("it is known")).sum::<u64>())
+    };
+    for kind in ["slowTokens", "httpError"] {
+        let (faults, eligible) = eligible(kind);
+        let row = format!("| `{} more` | `{kind}` | {} |", text::count(faults), text::count(eligible));
+        assert!(md.contains(&row), "no `{row}` in {md}");
+        assert!(page.contains(&format!("{} more", text::count(faults))));
+    }
+    for said in ["The first 50 of 10,002 faults", "So are 9,950 more faults"] {
+        assert!(md.contains(said) && page.contains(said), "no `{said}` in {md}");
+    }
+    assert!(page.contains("9,982 more faults") && picture.contains("9,982 more faults"));
+    let named = report.verdict.reasons.iter().filter(|reason| reason.contains("proves nothing")).count();
+    assert_eq!(named, 20, "{:?}", report.verdict.reasons);
+    assert!(
+        report.verdict.reasons.iter().any(|reason| reason.starts_with("9,980 more faults")),
+        "{:?}",
+        report.verdict
+    );
 }
 
 #[test]

@@ -1,12 +1,13 @@
 //! The charts of the page.
 
+use crate::report::many::{MOST_LANES, covered};
 use crate::report::svg::{Canvas, Scale, log_ticks, ticks, time_ticks};
 use crate::report::{Curve, Report, text};
 use crate::sla::LineUnit;
 use crate::stats::Interval;
 use crate::summary::degradation::Change;
-use crate::summary::effect::FaultWindow;
 use crate::summary::timeline::Bin;
+use std::collections::BTreeSet;
 
 /// Room for the numbers of the axis.
 const LEFT: f64 = 58.0;
@@ -108,18 +109,30 @@ fn lanes(canvas: &mut Canvas, report: &Report, x: Scale, narrow: bool) -> f64 {
         }
     }
     let mut y = 22.0;
-    for fault in &report.faults {
-        let windows: Vec<&FaultWindow> =
-            report.fault_windows.iter().filter(|window| window.fault == fault.fault).collect();
+    let (own, rest) = report.faults.split_at(report.faults.len().min(MOST_LANES));
+    // Less than a pixel apart is one to the eye.
+    let pixel = report.duration / x.at(f64::MAX).max(1.0);
+    let mut all: Vec<(String, Vec<(f64, f64)>)> = own
+        .iter()
+        .map(|fault| {
+            let windows = report.fault_windows.iter().filter(|window| window.fault == fault.fault);
+            (format!("{} ({})", fault.fault, fault.kind), covered(windows, pixel))
+        })
+        .collect();
+    if !rest.is_empty() {
+        let names: BTreeSet<&str> = rest.iter().map(|fault| fault.fault.as_str()).collect();
+        let windows = report.fault_windows.iter().filter(|window| names.contains(window.fault.as_str()));
+        all.push((format!("{} more faults", text::count(rest.len() as u64)), covered(windows, pixel)));
+    }
+    for (label, windows) in all {
         // On a narrow chart the name has a row of its own above the bar.
         let bar = if narrow { y + 15.0 } else { y + 3.0 };
-        for window in &windows {
-            let (from, to) = (x.at(window.from), x.at(window.until));
+        for (from, until) in &windows {
+            let (from, to) = (x.at(*from), x.at(*until));
             canvas.rect("window", (from, bar), (to - from, LANE - 9.0));
         }
-        let label = format!("{} ({})", fault.fault, fault.kind);
         let length = label.len() as f64 * 6.3;
-        match windows.first().map(|window| x.at(window.from)) {
+        match windows.first().map(|(from, _)| x.at(*from)) {
             None => canvas.text("lane start", (LEFT, y + 12.0), &format!("{label}: never armed")),
             Some(_) if narrow => canvas.text("lane start", (LEFT, y + 11.0), &label),
             // The name stands before the window, or after it where there is no room before.
@@ -127,7 +140,7 @@ fn lanes(canvas: &mut Canvas, report: &Report, x: Scale, narrow: bool) -> f64 {
                 canvas.text("lane end", (from - 8.0, y + 13.0), &label);
             }
             Some(_) => {
-                let after = windows.last().map_or(LEFT, |window| x.at(window.until));
+                let after = windows.last().map_or(LEFT, |(_, until)| x.at(*until));
                 let room = x.at(f64::MAX) - after > length;
                 let (class, at) =
                     if room { ("lane start", after + 8.0) } else { ("lane end", x.at(f64::MAX)) };
@@ -160,8 +173,8 @@ fn draw_panel(
         _ => ticks(highest, 3),
     };
     let y = Scale::linear((0.0, ticks.last().copied().unwrap_or(1.0)), (bottom, top));
-    for window in &report.fault_windows {
-        let (from, to) = (x.at(window.from), x.at(window.until));
+    for (from, until) in covered(report.fault_windows.iter(), report.duration / width) {
+        let (from, to) = (x.at(from), x.at(until));
         canvas.rect("shade", (from, top), (to - from, bottom - top));
     }
     for tick in &ticks {

@@ -5,7 +5,7 @@ use crate::report::markdown::{
     change_cells, client_words, detection_words, fault_cells, finding_word, line_cells, moved, outcome_word,
     phase_rows, recovery_words, unit_of,
 };
-use crate::report::{Report, text};
+use crate::report::{Report, many, text};
 use crate::sla::LineOutcome;
 use crate::summary::degradation::{Change, Finding};
 use crate::summary::phase::PhaseSummary;
@@ -264,7 +264,7 @@ pub(super) fn faults(report: &Report) -> Markup {
                     table {
                         thead { tr { th { "Fault" } th { "Kind" } th.num { "Eligible" } th.num { "Chosen" } th.num { "Did something" } th.num { "Asked share" } th.num { "Given share" } th.num { "Delay, asked / given" } } }
                         tbody {
-                            @for fault in &report.faults {
+                            @for fault in &many::rows(report) {
                                 @let [eligible, chosen, fired, asked, share, delay] = fault_cells(fault);
                                 tr {
                                     th scope="row" { (fault.fault) }
@@ -280,10 +280,13 @@ pub(super) fn faults(report: &Report) -> Markup {
                         }
                     }
                 }
-                @for fault in report.faults.iter().filter(|fault| !fault.odd.is_empty()) {
+                @if let Some(note) = many::note(report) { p.note { (note) } }
+                @let (odd, more) = many::odd(report);
+                @for fault in odd {
                     p.odd { code { (fault.fault) } ": " (fault.odd.join("; ")) "." }
                 }
-                @for fault in report.faults.iter().filter(|f| !f.certifies.is_empty() || !f.does_not_certify.is_empty()) {
+                @if more > 0 { p.odd { "So are " (text::count(more as u64)) " more faults; report.json has each." } }
+                @for fault in many::one_of_each_kind(report).into_iter().filter(|f| !f.certifies.is_empty() || !f.does_not_certify.is_empty()) {
                     p.note { b { (fault.kind) } " (" (fault.layer.replace('-', " ")) "). "
                         @if !fault.certifies.is_empty() { "Certifies: " (sentence(&fault.certifies)) " " }
                         @if !fault.does_not_certify.is_empty() { "Limits: " (sentence(&fault.does_not_certify)) }
