@@ -195,37 +195,46 @@ impl DelayDist {
     }
 }
 
+/// The longest prompt or answer that can be asked for, in tokens: more than any model's context.
+pub const MAX_TOKENS: u32 = 4_000_000;
+
 /// How many tokens a prompt or an answer has.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub enum LengthDist {
     /// Always the same.
-    Constant(u32),
+    Constant(#[schemars(range(min = 1, max = MAX_TOKENS))] u32),
     /// Any length between `min` and `max`, all equally likely.
     Uniform {
         /// The shortest.
+        #[schemars(range(min = 1, max = MAX_TOKENS))]
         min: u32,
         /// The longest.
+        #[schemars(range(min = 1, max = MAX_TOKENS))]
         max: u32,
     },
     /// A normal distribution, rounded, at least 1.
     Normal {
         /// The mean.
+        #[schemars(range(min = 1.0, max = f64::from(MAX_TOKENS)))]
         mean: f64,
         /// The standard deviation.
+        #[schemars(range(min = 0.0))]
         stddev: f64,
     },
     /// Zipf's law: length k with a probability proportional to 1 / k^exponent.
     Zipf {
         /// The longest.
+        #[schemars(range(min = 1, max = MAX_TOKENS))]
         max: u32,
-        /// The exponent; the larger, the shorter the usual length.
+        /// The exponent, above 0; the larger, the shorter the usual length.
+        #[schemars(extend("exclusiveMinimum" = 0.0))]
         exponent: f64,
     },
 }
 
 impl LengthDist {
-    /// What is wrong beyond what the schema says: `(field, what would be right)` each.
+    /// What is wrong with it, by the schema and beyond: `(field, what would be right)` each.
     #[must_use]
     pub fn problems(&self) -> Vec<(&'static str, String)> {
         let mut all = Vec::new();
@@ -234,20 +243,24 @@ impl LengthDist {
                 all.push((field, text));
             }
         };
-        let at_least_one = || "at least 1".to_owned();
+        let tokens = 1..=MAX_TOKENS;
+        let in_range = || format!("from 1 to {MAX_TOKENS}");
         match self {
-            Self::Constant(n) => need(*n >= 1, "constant", at_least_one()),
+            Self::Constant(n) => need(tokens.contains(n), "constant", in_range()),
             Self::Uniform { min, max } => {
-                need(*min >= 1, "uniform.min", at_least_one());
+                need(tokens.contains(min), "uniform.min", in_range());
+                need(tokens.contains(max), "uniform.max", in_range());
                 need(max >= min, "uniform.max", format!("`max` is at least `min`, which is {min}"));
             }
             Self::Normal { mean, stddev } => {
-                need(*mean >= 1.0, "normal.mean", at_least_one());
-                need(*stddev >= 0.0, "normal.stddev", "0 or more".to_owned());
+                need(*mean >= 1.0 && *mean <= f64::from(MAX_TOKENS), "normal.mean", in_range());
+                // Six standard deviations: one draw in a thousand million lies beyond.
+                let most = ((f64::from(MAX_TOKENS) - mean) / 6.0).floor().max(0.0);
+                need(*stddev >= 0.0 && *stddev <= most, "normal.stddev", format!("from 0 to {most}"));
             }
             Self::Zipf { max, exponent } => {
-                need(*max >= 1, "zipf.max", at_least_one());
-                need(*exponent > 0.0, "zipf.exponent", "more than 0".to_owned());
+                need(tokens.contains(max), "zipf.max", in_range());
+                need(*exponent > 0.0 && exponent.is_finite(), "zipf.exponent", "more than 0".to_owned());
             }
         }
         all

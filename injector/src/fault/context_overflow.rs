@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 pub struct ContextOverflow {
     /// Prompts of more tokens than this are refused; all where left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
     pub limit: Option<u32>,
 }
 

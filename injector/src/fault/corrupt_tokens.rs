@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 pub struct CorruptTokens {
     /// How.
     pub how: Corruption,
-    /// The share of tokens, from 0 to 1.
-    #[schemars(range(min = 0.0, max = 1.0))]
+    /// The share of tokens, above 0 and at most 1.
+    #[schemars(extend("exclusiveMinimum" = 0.0), range(max = 1.0))]
     pub share: f64,
 }
 

@@ -15,8 +15,9 @@ pub struct InbandError {
     /// The token in whose place it comes; the first token has number 1.
     #[schemars(range(min = 1))]
     pub at_token: u32,
-    /// The status that the error speaks of.
+    /// The status that the error speaks of, from 400 to 599.
     #[serde(default = "InbandError::default_status")]
+    #[schemars(range(min = 400, max = 599))]
     pub status: u16,
     /// The message.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -19,8 +19,9 @@ pub struct MalformedStream {
     /// The token at which it breaks; the first token has number 1.
     #[schemars(range(min = 1))]
     pub at_token: u32,
-    /// Size of an oversized event in bytes; 1 MiB where left out.
+    /// Size of an oversized event in bytes, from 1024 to 64 MiB; 1 MiB where left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1024, max = 67_108_864))]
     pub size: Option<u32>,
 }
 

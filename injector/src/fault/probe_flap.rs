@@ -14,8 +14,9 @@ pub struct ProbeFlap {
     /// Paths of the probes; `*` stands for any characters.
     #[schemars(length(min = 1))]
     pub paths: Vec<String>,
-    /// The status they answer.
+    /// The status they answer, from 400 to 599.
     #[serde(default = "ProbeFlap::default_status")]
+    #[schemars(range(min = 400, max = 599))]
     pub status: u16,
 }
 

@@ -19,9 +19,11 @@ use std::time::Duration;
 pub struct RateLimit {
     /// Requests a minute.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1.0))]
     pub requests_per_minute: Option<f64>,
     /// Tokens a minute: prompt and asked output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1.0))]
     pub tokens_per_minute: Option<f64>,
     /// What a full bucket holds, as the time in which it fills at its rate; one minute where left out. Providers often
     /// hold a minute's quota to a rate by the second.

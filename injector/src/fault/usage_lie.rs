@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 pub struct UsageLie {
     /// Reported counts are multiplied by this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0.0))]
     pub factor: Option<f64>,
     /// The usage is left out.
     #[serde(default)]

@@ -1,6 +1,6 @@
 //! The load that a run puts on the server.
 
-use crate::units::{LengthDist, TimeSpan};
+use crate::units::{LengthDist, MAX_TOKENS, TimeSpan};
 use crate::wire::Api;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -53,42 +53,54 @@ impl Load {
     }
 }
 
+/// The highest rate that can be asked for, in requests a second: one machine runs out of ports long before.
+pub const MAX_RATE: f64 = 100_000.0;
+
+/// The most users of a closed loop, each with a connection of its own.
+pub const MAX_CONCURRENCY: u32 = 10_000;
+
+/// The squared coefficients of variation that a gamma process is drawn with.
+const BURSTINESS: std::ops::RangeInclusive<f64> = 0.001..=1000.0;
+
 /// When requests are sent. Open arrivals keep their schedule however slow the server is; `closed` waits for answers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub enum Arrival {
     /// Evenly spaced.
     Constant {
-        /// Requests a second.
+        /// Requests a second, above 0.
+        #[schemars(extend("exclusiveMinimum" = 0.0), range(max = MAX_RATE))]
         rate: f64,
     },
     /// Independent of each other, as from many users.
     Poisson {
-        /// Requests a second.
+        /// Requests a second, above 0.
+        #[schemars(extend("exclusiveMinimum" = 0.0), range(max = MAX_RATE))]
         rate: f64,
     },
     /// Bursty: gaps from a gamma distribution with shape `1 / burstiness`. 1 is Poisson, larger is burstier.
     Gamma {
-        /// Requests a second.
+        /// Requests a second, above 0.
+        #[schemars(extend("exclusiveMinimum" = 0.0), range(max = MAX_RATE))]
         rate: f64,
         /// Squared coefficient of variation of the gaps.
+        #[schemars(range(min = *BURSTINESS.start(), max = *BURSTINESS.end()))]
         burstiness: f64,
     },
     /// So many users, each of whom sends the next request when the last is answered.
     Closed {
         /// Users.
+        #[schemars(range(min = 1, max = MAX_CONCURRENCY))]
         concurrency: u32,
         /// At most this many requests in all.
         #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schemars(range(min = 1))]
         requests: Option<u64>,
     },
 }
 
-/// More requests a second than one machine can send.
-const MOST_REQUESTS_A_SECOND: f64 = 1e6;
-
 impl Arrival {
-    /// What is wrong beyond what the schema says: `(field, what would be right)` each.
+    /// What is wrong with it, by the schema and beyond: `(field, what would be right)` each.
     #[must_use]
     pub fn problems(&self) -> Vec<(&'static str, String)> {
         let rate_field = match self {
@@ -99,15 +111,18 @@ impl Arrival {
         };
         let mut all = Vec::new();
         if let Self::Constant { rate } | Self::Poisson { rate } | Self::Gamma { rate, .. } = self
-            && !(*rate > 0.0 && *rate <= MOST_REQUESTS_A_SECOND)
+            && !(*rate > 0.0 && *rate <= MAX_RATE)
         {
-            all.push((rate_field, "more than 0 requests a second, and at most a million".to_owned()));
+            all.push((rate_field, format!("more than 0 requests a second, and at most {MAX_RATE}")));
         }
         match self {
-            Self::Gamma { burstiness, .. } if *burstiness <= 0.0 => {
-                all.push(("gamma.burstiness", "more than 0; 1 is as bursty as Poisson".to_owned()));
+            Self::Gamma { burstiness, .. } if !BURSTINESS.contains(burstiness) => {
+                let (least, most) = (BURSTINESS.start(), BURSTINESS.end());
+                all.push(("gamma.burstiness", format!("from {least} to {most}; 1 is as bursty as Poisson")));
             }
-            Self::Closed { concurrency: 0, .. } => all.push(("closed.concurrency", "at least 1".to_owned())),
+            Self::Closed { concurrency, .. } if !(1..=MAX_CONCURRENCY).contains(concurrency) => {
+                all.push(("closed.concurrency", format!("from 1 to {MAX_CONCURRENCY}")));
+            }
             Self::Closed { requests: Some(0), .. } => all.push(("closed.requests", "at least 1".to_owned())),
             _ => {}
         }
@@ -124,6 +139,7 @@ pub struct PromptSource {
     pub tokens: Option<LengthDist>,
     /// The first so many tokens are the same in all made-up prompts, as a system prompt is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = MAX_TOKENS))]
     pub shared_prefix: Option<u32>,
     /// A file of JSON lines instead, relative to the scenario: each `{"prompt": "..."}` or `{"messages": [...]}`,
     /// with `"max_tokens"` where it wants its own. Used in order, again from the start when it ends.

@@ -3,7 +3,7 @@
 mod load;
 mod when;
 
-pub use load::{Arrival, Load, OutputLength, PromptSource, Timeouts};
+pub use load::{Arrival, Load, MAX_CONCURRENCY, MAX_RATE, OutputLength, PromptSource, Timeouts};
 pub use when::{When, glob};
 
 use crate::fault::Fault;

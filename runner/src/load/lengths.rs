@@ -2,11 +2,9 @@
 
 use brownout_injector::Draw;
 use brownout_injector::units::LengthDist;
+pub use brownout_injector::units::MAX_TOKENS;
 use rand_distr::{Distribution, Zipf};
 use std::convert::Infallible;
-
-/// The longest prompt or answer that a load may ask for, in tokens: more than any model's context.
-pub const MAX_TOKENS: u32 = 4_000_000;
 
 /// A [`Draw`] read from its beginning, for distributions that need an unknown number of random words.
 pub(super) struct DrawRng {
@@ -46,31 +44,10 @@ impl rand::TryRng for DrawRng {
 /// # Errors
 /// Zero or more than [`MAX_TOKENS`] tokens, bounds the wrong way round, numbers that are not finite.
 pub fn check(dist: &LengthDist) -> Result<(), String> {
-    let longest = match *dist {
-        LengthDist::Constant(n) => n,
-        LengthDist::Uniform { min, max } if min > max => {
-            return Err(format!("min {min} is larger than max {max}"));
-        }
-        LengthDist::Uniform { max, .. } | LengthDist::Zipf { max, .. } if max == 0 => 0,
-        LengthDist::Zipf { exponent, .. } if !(exponent.is_finite() && exponent >= 0.0) => {
-            return Err(format!("a Zipf exponent of {exponent} makes no sense: use 0 or more"));
-        }
-        LengthDist::Uniform { max, .. } | LengthDist::Zipf { max, .. } => max,
-        LengthDist::Normal { mean, stddev } => {
-            if !(mean.is_finite() && stddev.is_finite() && mean >= 1.0 && stddev >= 0.0) {
-                return Err(format!(
-                    "mean {mean}, stddev {stddev}: the mean must be at least 1, neither negative"
-                ));
-            }
-            (mean + 6.0 * stddev).min(f64::from(u32::MAX)) as u32
-        }
-    };
-    match longest {
-        0 => Err("a length of 0 tokens makes no sense".to_owned()),
-        n if n > MAX_TOKENS => {
-            Err(format!("{n} tokens are more than any model takes (at most {MAX_TOKENS})"))
-        }
-        _ => Ok(()),
+    let words = |(field, right): &(&str, String)| format!("{field}: {right}");
+    match dist.problems().first() {
+        Some(problem) => Err(words(problem)),
+        None => Ok(()),
     }
 }
 

@@ -9,7 +9,7 @@ use super::schedule::Arrivals;
 use super::worker::{Command, News, Pace, Work};
 use super::{LoadError, Target};
 use crate::record::{ClientHealth, Phase, Recording, RequestRecord};
-use brownout_injector::scenario::{Arrival, Load};
+use brownout_injector::scenario::{Arrival, Load, MAX_CONCURRENCY};
 use brownout_injector::wire::Api;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
@@ -58,7 +58,7 @@ impl LoadRun {
             phases,
             base: PathBuf::from("."),
             workers: 1,
-            max_in_flight: 10_000,
+            max_in_flight: MAX_CONCURRENCY as usize,
             stragglers: Duration::from_secs(10),
             begun: None,
         }

@@ -4,11 +4,8 @@ use super::LoadError;
 use super::lengths::DrawRng;
 use brownout_injector::Draw;
 use brownout_injector::scenario::Arrival;
+pub use brownout_injector::scenario::MAX_RATE;
 use rand_distr::{Distribution, Gamma};
-
-/// The highest rate that may be asked for, in requests a second. One connection each is beyond one machine's ports
-/// long before.
-pub const MAX_RATE: f64 = 100_000.0;
 
 /// The gaps of an open arrival process. Request `n` of a run has the same gap before it under the same seed, however
 /// long the phases are.
@@ -33,26 +30,21 @@ impl Arrivals {
     /// The schedule of `arrival`; none for a closed loop, which has no schedule.
     ///
     /// # Errors
-    /// A rate that is not above 0 and at most [`MAX_RATE`], a burstiness that is not above 0.
+    /// What [`Arrival::problems`] finds.
     pub fn new(arrival: &Arrival, seed: u64) -> Result<Option<Self>, LoadError> {
+        if let Some((field, right)) = arrival.problems().first() {
+            return Err(LoadError::Load(format!("arrival: {field}: {right}")));
+        }
         let (process, rate) = match *arrival {
             Arrival::Constant { rate } => (Process::Even, rate),
             Arrival::Poisson { rate } => (Process::Poisson, rate),
             Arrival::Gamma { rate, burstiness } => {
-                if !(burstiness.is_finite() && burstiness > 0.0) {
-                    return Err(LoadError::Load(format!("a burstiness of {burstiness}: it must be above 0")));
-                }
                 let gamma = Gamma::new(1.0 / burstiness, burstiness)
                     .map_err(|error| LoadError::Load(format!("a burstiness of {burstiness}: {error}")))?;
                 (Process::Gamma(gamma), rate)
             }
             Arrival::Closed { .. } => return Ok(None),
         };
-        if !(rate > 0.0 && rate <= MAX_RATE) {
-            return Err(LoadError::Load(format!(
-                "a rate of {rate} requests a second: it must be above 0 and at most {MAX_RATE}"
-            )));
-        }
         Ok(Some(Self { process, rate, seed, next: 0, first_of_phase: 0, at: 0.0 }))
     }
 
