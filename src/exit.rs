@@ -13,7 +13,7 @@ pub(crate) const INVALID: u8 = 2;
 pub(crate) fn complain(error: &anyhow::Error) {
     let diagnostics = error.downcast_ref::<Diagnostics>();
     if let Some(diagnostics) = diagnostics {
-        eprintln!("{}", diagnostics.render(std::io::stderr().is_terminal()));
+        show(diagnostics);
     }
     // Many errors end with their own cause: each is said once.
     let mut said = diagnostics.map(ToString::to_string).unwrap_or_default();
@@ -23,6 +23,12 @@ pub(crate) fn complain(error: &anyhow::Error) {
         }
         said.push_str(&cause);
     }
+}
+
+/// Shows what is wrong with a file, in the file; a blank line follows, as more may be said.
+#[allow(clippy::print_stderr, reason = "this is where errors reach people")]
+pub(crate) fn show(diagnostics: &Diagnostics) {
+    eprintln!("{}", diagnostics.render(std::io::stderr().is_terminal()));
 }
 
 /// Prints a line on standard output. Whoever has stopped reading (`| head`) wants no more, and that is no failure.

@@ -84,6 +84,74 @@ fn whoever_stops_reading_makes_no_noise() {
 }
 
 #[test]
+fn what_a_run_would_refuse_for_its_file_is_an_error_of_validate() {
+    let dir = folder("as-a-run");
+    let load = |load: &str| {
+        let spec = format!(
+            "target: {{url: 'http://127.0.0.1:9'}}\nphases: {{fault: 1s}}\nload:\n  model: m\n{load}"
+        );
+        scenario(&dir, &spec)
+    };
+    let some = "  arrival: {constant: {rate: 1}}\n";
+    std::fs::write(dir.join("bad.jsonl"), "{\"prompt\": \"a\"}\n{}\n").expect("a file can be written");
+    for (text, place, words) in [
+        (format!("{some}  prompt: {{file: none.jsonl}}\n"), "10:20", "none.jsonl"),
+        (format!("{some}  prompt: {{file: bad.jsonl}}\n"), "10:20", "bad.jsonl:2: neither"),
+        (format!("{some}  prompt: {{file: '.'}}\n"), "10:20", "directory"),
+        (
+            "  arrival: {closed: {concurrency: 1000000}}\n  prompt: {tokens: {constant: 8}}\n".to_owned(),
+            "9:37",
+            "10000",
+        ),
+        (format!("{some}  prompt: {{tokens: {{constant: 4000001}}}}\n"), "10:33", "4000000"),
+        (
+            format!("{some}  prompt: {{tokens: {{constant: 8}}}}\n  api: other\n"),
+            "11:10",
+            "no load can be made",
+        ),
+    ] {
+        let file = load(&text);
+        for command in ["validate", "run", "load"] {
+            let output = output(brownout([command]).arg(&file).current_dir(&dir));
+            let said = said(&output);
+            assert_eq!(output.status.code(), Some(2), "{command}: {said}");
+            assert!(
+                said.contains(&format!("scenario.yaml:{place}")) && said.contains(words),
+                "{command}: {said}"
+            );
+            assert!(!said.contains("\n\n\n"), "{command}: {said}");
+        }
+    }
+}
+
+#[test]
+fn a_variable_that_is_not_set_is_a_warning_before_a_run_and_an_error_in_it() {
+    let dir = folder("unset");
+    let file = scenario(
+        &dir,
+        "target: {url: 'http://127.0.0.1:9'}\nphases: {fault: 1s}\nload:\n  model: m\n  arrival: {constant: {rate: 1}}\n  \
+         prompt: {tokens: {constant: 8}}\n  headers: {authorization: \"Bearer ${BROWNOUT_TEST_KEY}\"}\n",
+    );
+    let place = "scenario.yaml:11:38";
+    let told = output(brownout(["validate"]).arg(&file).env_remove("BROWNOUT_TEST_KEY"));
+    let text = said(&told);
+    assert!(told.status.success() && text.contains("scenario.yaml: ok"), "{text}");
+    assert!(
+        text.contains("warning: ") && text.contains(place) && text.contains("`BROWNOUT_TEST_KEY`"),
+        "{text}"
+    );
+    let set = output(brownout(["validate"]).arg(&file).env("BROWNOUT_TEST_KEY", "k"));
+    assert!(set.status.success() && !said(&set).contains("warning"), "{}", said(&set));
+    for command in ["run", "load"] {
+        let refused =
+            output(brownout([command]).arg(&file).env_remove("BROWNOUT_TEST_KEY").current_dir(&dir));
+        let text = said(&refused);
+        assert_eq!(refused.status.code(), Some(2), "{text}");
+        assert!(text.contains("error: ") && text.contains(place), "{text}");
+    }
+}
+
+#[test]
 fn a_stand_in_server_that_is_killed_leaves_no_file() {
     let dir = folder("killed-sim");
     let entries = || std::fs::read_dir(&dir).expect("it is there").count();

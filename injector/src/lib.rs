@@ -23,7 +23,7 @@ pub mod wire;
 pub use draw::Draw;
 pub use facts::Facts;
 pub use fault::Fault;
-pub use load::{Diagnostics, load, load_bytes, schema};
+pub use load::{Diagnostics, Remark, Severity, load, load_bytes, load_with, schema};
 pub use plan::{Firing, Plan, Verdict};
 pub use reference::reference;
 pub use scenario::Scenario;

@@ -1,6 +1,7 @@
 //! Files that are wrong, and what the loader says of each: the place, and words that help.
 
-use brownout_injector::{load, load_bytes};
+use brownout_injector::load::{Outside, Remark, Severity};
+use brownout_injector::{load, load_bytes, load_with};
 use proptest::prelude::*;
 
 const GOOD: &str = include_str!("good.yaml");
@@ -70,7 +71,7 @@ const ROWS: &[Row] = &[
     ),
     ("{constant: 20ms}", "20ms", 16, 27, &["distribution", "`delay: {constant: 20ms}`"]),
     ("{constant: 20ms}", "200", 16, 27, &["distribution", "`delay: {constant: 200ms}`"]),
-    ("mode: {percent: 50}", "mode: percent", 11, 11, &["write `percent: n`"]),
+    ("mode: {percent: 50}", "mode: percent", 11, 11, &["needs a number", "write `mode: {percent: 50}`"]),
     ("mode: {percent: 50}", "mode: some", 11, 11, &["cannot be `some`", "`one`, `all`"]),
     ("mode: {percent: 50}", "mode: {percent: 0}", 11, 21, &["too small", "from 1 to 100"]),
     ("mode: {percent: 50}", "mode: [one]", 11, 5, &["cannot be a list", "`percent: ...`"]),
@@ -121,8 +122,31 @@ const ROWS: &[Row] = &[
     ("{constant: 20ms}", "{lognormal: {median: 0s, p99: 60ms}}", 16, 48, &["more than 0s"]),
     ("{constant: 512}", "{uniform: {min: 9, max: 8}}", 23, 46, &["at least `min`, which is 9"]),
     ("{constant: 512}", "{zipf: {max: 8, exponent: 0}}", 23, 48, &["more than 0"]),
-    ("rate: 20", "rate: 0", 22, 31, &["more than 0 requests"]),
-    ("{poisson: {rate: 20}}", "{closed: {concurrency: 0}}", 22, 37, &["at least 1"]),
+    ("rate: 20", "rate: 0", 22, 31, &["too small", "more than 0, at most 100000"]),
+    ("{poisson: {rate: 20}}", "{closed: {concurrency: 0}}", 22, 37, &["from 1 to 10000"]),
+    ("{poisson: {rate: 20}}", "{closed: {concurrency: 1000000}}", 22, 37, &["from 1 to 10000"]),
+    ("{poisson: {rate: 20}}", "{gamma: {rate: 20, burstiness: 0}}", 22, 45, &["from 0.001 to 1000"]),
+    ("rate: 20", "rate: 1000000", 22, 31, &["too large", "at most 100000"]),
+    ("{constant: 512}", "{constant: 4000001}", 23, 33, &["from 1 to 4000000"]),
+    ("{constant: 512}", "{normal: {mean: 3999994, stddev: 2}}", 23, 55, &["from 0 to 1"]),
+    ("{constant: 64}", "{uniform: {min: 1, max: 5000000}}", 24, 46, &["from 1 to 4000000"]),
+    (
+        "{tokens: {constant: 512}}",
+        "{tokens: {normal: {mean: 1, stddev: 0}}, sharedPrefix: 4000001}",
+        23,
+        68,
+        &["from 0 to 4000000"],
+    ),
+    ("headers: {x-team: a}", "headers: {x-team: \"a ${KEY\"}", 27, 26, &["not closed", "${NAME}"]),
+    ("headers: {x-team: a}", "headers: {x-team: \"a\\nb\"}", 27, 23, &["no header may"]),
+    ("api: openai-chat", "api: other", 21, 10, &["no load can be made"]),
+    ("api: openai-chat", "api: triton-generate", 21, 10, &["add `model:`"]),
+    ("api: openai-chat", "model: a b\n    api: triton-generate", 21, 12, &["Triton's path"]),
+    ("http://127.0.0.1:8000", "http://a b", 8, 10, &["a character that no URL has"]),
+    ("http://127.0.0.1:8000", "http://a/<b>", 8, 10, &["its path"]),
+    ("http://127.0.0.1:8000", "http://a,b", 8, 10, &["its host"]),
+    ("http://127.0.0.1:8000", "\"http://[::g]:1\"", 8, 10, &["no IPv6"]),
+    ("for: 2s", "for: true", 19, 32, &["a length of time is wanted"]),
     (
         "{tokens: {constant: 512}}",
         "{tokens: {constant: 512}, file: a}",
@@ -178,6 +202,127 @@ fn each_error_has_its_place_and_words_that_help() {
         }
     }
     assert!(wrong.is_empty(), "{wrong}");
+}
+
+/// Values in the form that people think of first. Each error shows the line to write, and that line is right.
+#[test]
+fn an_error_shows_the_line_to_write_and_the_line_is_right() {
+    let mut wrong = String::new();
+    for (old, new) in [
+        (
+            "target: # Where it runs.\n    url: http://127.0.0.1:8000\n    selector: {matchLabels: {app: vllm}}\n    containers: [server]\n    mode: {percent: 50}",
+            "target: http://127.0.0.1:8000",
+        ),
+        (
+            "target: # Where it runs.\n    url: http://127.0.0.1:8000\n    selector: {matchLabels: {app: vllm}}\n    containers: [server]\n    mode: {percent: 50}",
+            "target: 127.0.0.1:8000",
+        ),
+        ("containers: [server]", "containers: server"),
+        ("mode: {percent: 50}", "mode: percent"),
+        ("mode: {percent: 50}", "mode: 30"),
+        ("phases: {warmup: 5s, baseline: 60s, fault: 120s, recovery: 60s}", "phases: 90s"),
+        ("slowTokens: {delay: {constant: 20ms}}", "slowTokens: 60ms"),
+        ("slowTokens: {delay: {constant: 20ms}}", "slowTokens: {delay: 60}"),
+        ("slowTokens: {delay: {constant: 20ms}}", "slowTokens: {delay: lognormal}"),
+        ("stall: {atToken: 3, for: 2s}", "stall: 2s"),
+        ("stall: {atToken: 3, for: 2s}", "stall: 3"),
+        ("stall: {atToken: 3, for: 2s}", "httpError: 503"),
+        ("stall: {atToken: 3, for: 2s}", "truncate: 12"),
+        ("stall: {atToken: 3, for: 2s}", "latency: 200ms"),
+        ("stall: {atToken: 3, for: 2s}", "rateLimit: 60"),
+        ("stall: {atToken: 3, for: 2s}", "probeFlap: /health"),
+        ("stall: {atToken: 3, for: 2s}", "probeFlap: {paths: /health}"),
+        ("stall: {atToken: 3, for: 2s}", "blackhole: true"),
+        ("- name: second\n      stall: {atToken: 3, for: 2s}", "- httpError"),
+        ("- name: second\n      stall: {atToken: 3, for: 2s}", "- slowTokens"),
+        ("api: openai-chat\n    arrival: {poisson: {rate: 20}}", "arrival: {poisson: 20}"),
+        ("arrival: {poisson: {rate: 20}}", "arrival: {closed: 8}"),
+        ("arrival: {poisson: {rate: 20}}", "arrival: 20"),
+        ("arrival: {poisson: {rate: 20}}", "arrival: poisson"),
+        ("arrival: {poisson: {rate: 20}}", "arrival: gamma"),
+        ("prompt: {tokens: {constant: 512}}", "prompt: 64"),
+        ("prompt: {tokens: {constant: 512}}", "prompt: prompts.jsonl"),
+        ("prompt: {tokens: {constant: 512}}", "prompt: {tokens: 64}"),
+        ("prompt: {tokens: {constant: 512}}", "prompt: {tokens: zipf}"),
+        ("output: {tokens: {constant: 64}}", "output: 64"),
+        ("timeouts: {stall: 10s}", "timeouts: 30s"),
+        (
+            "  sla:\n    - ttft p99 < 800ms\n    - itl p99 < 3x baseline\n    - error rate < 1%\n    - recovers within 30s",
+            "  sla: ttft p99 < 800ms",
+        ),
+    ] {
+        let text = with(old, new);
+        let Err(errors) = load("bad.yaml", &text) else { panic!("`{new}` was taken") };
+        let error = errors.iter().next().expect("never empty");
+        let help = error.help.clone().unwrap_or_default();
+        let Some(line) = help.strip_prefix("write `").and_then(|rest| rest.strip_suffix('`')) else {
+            wrong += &format!("`{new}` shows no line to write:\n{errors}\n\n");
+            continue;
+        };
+        // In the place of the innermost `key: value` or item that holds the mistake.
+        let (key, value) = line.split_once(' ').expect("a key and a value");
+        let at = new.rfind(key).expect("the key is in the mistake");
+        let rest = &new[at + key.len()..];
+        let end = rest.find('}').filter(|_| at > 0 && !rest.contains('{')).unwrap_or(rest.len());
+        let right = format!("{}{key} {value}{}", &new[..at], &rest[end..]);
+        // What other lines then say of it (a baseline of 0s, say) is another matter.
+        if let Err(errors) = load("right.yaml", &with(old, &right))
+            && errors.iter().any(|other| other.line == error.line)
+        {
+            wrong += &format!("`{new}` became `{right}`:\n{errors}\n\n");
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+#[test]
+fn faults_as_a_mapping_are_shown_as_a_list() {
+    let (head, rest) = GOOD.split_at(GOOD.find("  faults:").expect("it is there"));
+    let tail = &rest[rest.find("  load:").expect("it is there")..];
+    for faults in [
+        "{name: a, stall: {atToken: 3, for: 2s}}",
+        "{stall: {atToken: 3, for: 2s}, when: {probability: 0.5}}",
+        "{slow: {latency: {delay: {constant: 1s}}}, \"on\": {httpError: {status: 503, message: \"no: way\"}}}",
+    ] {
+        let errors =
+            load("bad.yaml", &format!("{head}  faults: {faults}\n{tail}")).expect_err("a mapping is no list");
+        assert_eq!(errors.len(), 1, "{errors}");
+        let help = errors.iter().next().and_then(|error| error.help.clone()).unwrap_or_default();
+        let line = help.strip_prefix("write `").and_then(|rest| rest.strip_suffix('`')).unwrap_or_default();
+        load("right.yaml", &format!("{head}  {line}\n{tail}"))
+            .unwrap_or_else(|errors| panic!("{help}\n{errors}"));
+    }
+}
+
+#[test]
+fn what_is_outside_the_file_is_asked_about_with_its_place() {
+    let text = with("{tokens: {constant: 512}}", "{file: a.jsonl}");
+    let text = text.replace("headers: {x-team: a}", "headers: {x-a: \"a ${B} ${C}\", x-d: '${B}'}");
+    let mut asked = Vec::new();
+    let (_, warnings) = load_with("a.yaml", text.as_bytes(), &mut |outside| {
+        asked.push(format!("{outside:?}"));
+        (outside == Outside::Variable("C")).then(|| Remark::warning("not set", "set it"))
+    })
+    .unwrap_or_else(|errors| panic!("{errors}"));
+    assert_eq!(asked.len(), 4, "{asked:?}");
+    let warnings = warnings.expect("one is warned of");
+    let warning = warnings.iter().next().expect("never empty");
+    assert_eq!((warning.severity, warning.line, warning.column), (Severity::Warning, 27, 28));
+    assert!(warnings.render(false).starts_with("warning: not set"), "{warnings}");
+    let errors = load_with("a.yaml", text.as_bytes(), &mut |outside| match outside {
+        Outside::PromptFile(file) => Some(Remark::error(format!("{file} is missing"), "a file")),
+        Outside::Variable(_) => None,
+    });
+    let error = errors.expect_err("it is missing").iter().next().cloned().expect("never empty");
+    assert_eq!((error.line, error.column, error.message.as_str()), (23, 20, "a.jsonl is missing"));
+}
+
+#[test]
+fn one_blank_line_stands_between_two_errors_and_none_behind_the_last() {
+    let errors = load("bad.yaml", &with("owner: a", "ownr: a").replace("seed: 7", "seed: x"));
+    let text = errors.expect_err("two mistakes").render(false);
+    assert!(text.contains("\n\nerror: ") && !text.contains("\n\n\n"), "{text}");
+    assert!(text.ends_with('\n') && !text.ends_with("\n\n"), "{text:?}");
 }
 
 /// A file with one fault has one error: nothing is said twice, and nothing follows from what was said.

@@ -8,15 +8,19 @@ use std::io::{ErrorKind, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Checks every file; what is wrong goes to stderr, one line for each good file to stdout.
+/// Checks every file as a run would before its first request; what is wrong goes to stderr, one line for each good file
+/// to stdout. A header's variable that is not set here may be set where it runs: a warning.
 ///
 /// # Errors
 /// When stdout cannot be written.
 pub(crate) fn run(files: &[PathBuf]) -> Result<ExitCode> {
     let mut code = ExitCode::SUCCESS;
     for file in files {
-        match source::read(file) {
-            Ok(scenario) => {
+        match source::read_to_tell(file) {
+            Ok((scenario, warnings)) => {
+                if let Some(warnings) = warnings {
+                    exit::show(&warnings);
+                }
                 let line = format!("{}: ok ({})", file.display(), summary(&scenario));
                 match writeln!(std::io::stdout(), "{line}") {
                     Err(error) if error.kind() != ErrorKind::BrokenPipe => return Err(error.into()),

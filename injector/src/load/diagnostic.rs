@@ -12,9 +12,19 @@ const LINE_WINDOW: usize = 160;
 /// Characters of a message that are shown.
 const LONGEST_MESSAGE: usize = 600;
 
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Severity {
+    /// The file cannot be used.
+    Error,
+    /// It can, and may not do what is wanted.
+    Warning,
+}
+
 /// A problem at a place in the text, before line and column are known.
 #[derive(Clone, Debug)]
 pub(super) struct Problem {
+    pub(super) severity: Severity,
     pub(super) at: Range<usize>,
     pub(super) message: String,
     pub(super) label: String,
@@ -24,11 +34,16 @@ pub(super) struct Problem {
 
 impl Problem {
     pub(super) fn new(at: Range<usize>, message: impl Into<String>, label: impl Into<String>) -> Self {
-        Self { at, message: message.into(), label: label.into(), help: None, also: None }
+        let (message, label) = (message.into(), label.into());
+        Self { severity: Severity::Error, at, message, label, help: None, also: None }
     }
 
     pub(super) fn help(self, help: impl Into<String>) -> Self {
         Self { help: Some(help.into()), ..self }
+    }
+
+    pub(super) fn maybe_help(self, help: Option<String>) -> Self {
+        Self { help, ..self }
     }
 
     pub(super) fn also(self, at: Range<usize>, label: impl Into<String>) -> Self {
@@ -80,6 +95,8 @@ pub(crate) fn closest<'c>(word: &str, candidates: impl IntoIterator<Item = &'c s
 /// One thing that is wrong with a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
+    /// Whether the file can be used all the same.
+    pub severity: Severity,
     /// Line, from 1.
     pub line: usize,
     /// Column in characters, from 1.
@@ -114,6 +131,7 @@ impl Diagnostics {
                 let line = newlines.partition_point(|newline| *newline < start);
                 let line_start = if line == 0 { 0 } else { newlines[line - 1] + 1 };
                 Diagnostic {
+                    severity: problem.severity,
                     line: line + 1,
                     column: text[line_start..start].chars().filter(|c| *c != '\u{feff}').count() + 1,
                     message: clean(&problem.message),
@@ -145,19 +163,17 @@ impl Diagnostics {
         self.all.len()
     }
 
-    /// All of it for a person: message, place, the line itself with a caret. `color`: with terminal colours.
+    /// All of it for a person: message, place, the line itself with a caret, a blank line between two of them, and a
+    /// line end at the end of all. `color`: with terminal colours.
     #[must_use]
     pub fn render(&self, color: bool) -> String {
         let renderer = if color { Renderer::styled() } else { Renderer::plain() };
-        let mut out = String::new();
-        for diagnostic in self.all.iter().take(SHOWN) {
-            out.push_str(&self.render_one(diagnostic, &renderer));
-            out.push_str("\n\n");
-        }
+        let shown = self.all.iter().take(SHOWN);
+        let mut parts: Vec<String> = shown.map(|diagnostic| self.render_one(diagnostic, &renderer)).collect();
         if self.all.len() > SHOWN {
-            out.push_str(&format!("... and {} more in {}\n", self.all.len() - SHOWN, self.name));
+            parts.push(format!("... and {} more in {}", self.all.len() - SHOWN, self.name));
         }
-        out
+        parts.join("\n\n") + "\n"
     }
 
     fn render_one(&self, diagnostic: &Diagnostic, renderer: &Renderer) -> String {
@@ -181,7 +197,11 @@ impl Diagnostics {
                 );
             }
         }
-        let mut group = Level::ERROR.primary_title(diagnostic.message.as_str()).element(snippet);
+        let level = match diagnostic.severity {
+            Severity::Error => Level::ERROR,
+            Severity::Warning => Level::WARNING,
+        };
+        let mut group = level.primary_title(diagnostic.message.as_str()).element(snippet);
         if let Some(second) = second {
             group = group.element(second);
         }

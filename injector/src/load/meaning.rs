@@ -4,6 +4,7 @@
 //! run of the loader shows as much as can be known.
 
 use super::diagnostic::{Problem, quoted};
+use super::outside::variables;
 use super::tree::{Data, Node};
 use crate::fault::Fault;
 use crate::scenario::{Arrival, FaultEntry, Phases, PromptSource, Target, Timeouts, When};
@@ -39,7 +40,7 @@ fn read<T: DeserializeOwned>(node: &Node) -> Option<T> {
 }
 
 /// The place of a field below `node`, given as `uniform.max`: of its value, or of the last part that is there.
-fn place(node: &Node, field: &str) -> Range<usize> {
+pub(super) fn place(node: &Node, field: &str) -> Range<usize> {
     let (mut node, mut at) = (node, node.span.clone());
     for part in field.split('.') {
         let Some(entry) = node.entry(part) else { break };
@@ -110,7 +111,7 @@ impl Checker<'_> {
             "PromptSource" => self.prompt(node),
             "Target" => self.target(node),
             "When" => self.matchers(node),
-            "Load" => self.headers(node),
+            "Load" => self.load(node),
             _ => {}
         }
     }
@@ -147,6 +148,42 @@ impl Checker<'_> {
                 format!("at most {}", tokens.longest().unwrap_or_default()),
             ),
             Some(_) => {}
+        }
+    }
+
+    fn load(&mut self, node: &Node) {
+        self.headers(node);
+        for entry in node.get("headers").map(|headers| headers.entries()).unwrap_or_default() {
+            let text = entry.value.text().unwrap_or_default();
+            for (column, _) in variables(text).into_iter().filter(|(_, name)| name.is_none()) {
+                self.say(part(&entry.value, column, 2), "`${` is not closed", "write `${NAME}`");
+            }
+            // RFC 9110, 5.5: no control characters, but for the tab.
+            if text.chars().any(|c| c.is_ascii_control() && c != '\t') {
+                let message = format!("the header {} has a character that no header may", quoted(&entry.key));
+                self.say(entry.value.span.clone(), message, "remove line ends and control characters");
+            }
+        }
+        let api = node.get("api").and_then(|api| api.text());
+        let model = node.get("model").and_then(|model| model.text());
+        match (api, model) {
+            (Some("other"), _) => {
+                self.say(
+                    place(node, "api"),
+                    "no load can be made of the protocol `other`",
+                    "a protocol to speak",
+                );
+            }
+            (Some("triton-generate"), None) => self.say(
+                place(node, "api"),
+                "Triton's generate protocol has no list of models to take one from",
+                "add `model:` to the load",
+            ),
+            (Some("triton-generate"), Some(model)) if !model.bytes().all(is_path) || model.is_empty() => {
+                let message = format!("the model {} cannot be part of Triton's path", quoted(model));
+                self.say(place(node, "model"), message, "letters, digits, dots, dashes");
+            }
+            _ => {}
         }
     }
 
@@ -389,14 +426,19 @@ impl Checker<'_> {
 }
 
 /// The place of some characters of a text; of the whole text where the source does not have it letter by letter.
-fn part(node: &Node, column: usize, length: usize) -> Range<usize> {
+pub(super) fn part(node: &Node, column: usize, length: usize) -> Range<usize> {
     let Data::Text { text, verbatim: Some(start) } = &node.data else { return node.span.clone() };
     let byte = |chars: usize| text.char_indices().nth(chars).map_or(text.len(), |(byte, _)| byte);
     start + byte(column)..start + byte(column + length)
 }
 
+/// Whether a byte may stand in a path as it is: RFC 3986, 3.3.
+fn is_path(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@%/".contains(&byte)
+}
+
 /// Whether a text is the base URL of a server.
-fn base_url(url: &str) -> Result<(), &'static str> {
+pub(super) fn base_url(url: &str) -> Result<(), &'static str> {
     let (scheme, rest) = url.split_once("://").ok_or("it does not begin with http://")?;
     if !matches!(scheme, "http" | "https") {
         return Err("it does not begin with http://");
@@ -408,6 +450,9 @@ fn base_url(url: &str) -> Result<(), &'static str> {
         return Err("it has a query or a fragment, and paths are added to it");
     }
     let authority = rest.split('/').next().unwrap_or_default();
+    if !rest[authority.len()..].bytes().all(is_path) {
+        return Err("its path has a character that no path has");
+    }
     if authority.contains('@') {
         return Err("it has a user name in it; give credentials in `load.headers`");
     }
@@ -419,8 +464,16 @@ fn base_url(url: &str) -> Result<(), &'static str> {
             None => (authority, None),
         },
     };
-    if host.is_empty() {
-        return Err("it has no host");
+    let name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    match host {
+        "" => return Err("it has no host"),
+        host if authority.starts_with('[') && host.parse::<std::net::Ipv6Addr>().is_err() => {
+            return Err("its host is no IPv6 address");
+        }
+        host if !authority.starts_with('[') && !host.bytes().all(name) => {
+            return Err("its host has a character that no host has");
+        }
+        _ => {}
     }
     match port.map(str::parse::<u16>) {
         Some(Err(_) | Ok(0)) => Err("its port is no number from 1 to 65535"),

@@ -2,13 +2,17 @@
 
 mod diagnostic;
 mod meaning;
+mod meant;
+mod outside;
 mod schema;
 mod shape;
 mod tree;
 mod words;
+mod wrong;
 
 pub(crate) use diagnostic::closest;
-pub use diagnostic::{Diagnostic, Diagnostics};
+pub use diagnostic::{Diagnostic, Diagnostics, Severity};
+pub use outside::{Outside, Remark};
 pub use schema::schema;
 
 use crate::scenario::Scenario;
@@ -26,6 +30,14 @@ const MAX_BYTES: usize = 4 << 20;
 /// All that is wrong with it, each with its place: fields, types and ranges by the [`schema`], then the meaning. A
 /// text that is no YAML has one error, where reading stopped.
 pub fn load(name: &str, text: &str) -> Result<Scenario, Diagnostics> {
+    read(name, text, &mut |_| None).map(|(scenario, _)| scenario)
+}
+
+fn read(
+    name: &str,
+    text: &str,
+    look: &mut dyn FnMut(Outside<'_>) -> Option<Remark>,
+) -> Result<(Scenario, Option<Diagnostics>), Diagnostics> {
     let fail = |problems| Err(Diagnostics::new(name, text, problems));
     if text.len() > MAX_BYTES {
         let message = format!("the file has {} bytes", text.len());
@@ -42,17 +54,20 @@ pub fn load(name: &str, text: &str) -> Result<Scenario, Diagnostics> {
     let shape = shape::Shape::walk(&root, &schema);
     problems.extend(shape.problems);
     meaning::check(&root, &shape.instances, &mut problems);
-    if !problems.is_empty() {
+    outside::check(&shape.instances, look, &mut problems);
+    if problems.iter().any(|problem| problem.severity == Severity::Error) {
         return fail(problems);
     }
+    let warnings = (!problems.is_empty()).then(|| Diagnostics::new(name, text, problems));
     // The types are stricter than the schema nowhere that is known; what they refuse all the same is said, not lost.
-    serde_json::from_value(root.json()).or_else(|error| {
-        fail(vec![Problem::new(
+    match serde_json::from_value(root.json()) {
+        Ok(scenario) => Ok((scenario, warnings)),
+        Err(error) => fail(vec![Problem::new(
             root.span.clone(),
             format!("the scenario cannot be read: {error}"),
             "in this file",
-        )])
-    })
+        )]),
+    }
 }
 
 /// Reads a scenario from bytes as they come from a file.
@@ -60,8 +75,41 @@ pub fn load(name: &str, text: &str) -> Result<Scenario, Diagnostics> {
 /// # Errors
 /// As [`load`]; and bytes that are no UTF-8, with their place.
 pub fn load_bytes(name: &str, bytes: &[u8]) -> Result<Scenario, Diagnostics> {
+    load_with(name, bytes, &mut |_| None).map(|(scenario, _)| scenario)
+}
+
+/// As [`load_bytes`], and asks `look` about each thing outside the file that the load names. What it answers becomes
+/// an error or a warning with its place in the file; warnings alone come with the scenario.
+///
+/// ```
+/// use brownout_injector::load::{Outside, Remark, Severity, load_with};
+///
+/// let text = br#"
+/// apiVersion: brownout.dev/v1alpha1
+/// kind: Scenario
+/// metadata: {name: a}
+/// spec:
+///   phases: {fault: 10s}
+///   load: {arrival: {poisson: {rate: 5}}, prompt: {file: prompts.jsonl}}
+/// "#;
+/// let errors = load_with("a.yaml", text, &mut |outside| match outside {
+///     Outside::PromptFile(file) => Some(Remark::error(format!("{file}: no such file"), "a file of JSON lines")),
+///     Outside::Variable(_) => None,
+/// });
+/// let errors = errors.expect_err("the file is missing");
+/// let error = errors.iter().next().expect("there is one");
+/// assert_eq!((error.severity, error.line, error.column), (Severity::Error, 7, 56));
+/// ```
+///
+/// # Errors
+/// As [`load_bytes`], and the errors of `look`.
+pub fn load_with(
+    name: &str,
+    bytes: &[u8],
+    look: &mut dyn FnMut(Outside<'_>) -> Option<Remark>,
+) -> Result<(Scenario, Option<Diagnostics>), Diagnostics> {
     match std::str::from_utf8(bytes) {
-        Ok(text) => load(name, text),
+        Ok(text) => read(name, text, look),
         Err(error) => {
             let valid = error.valid_up_to();
             let text = String::from_utf8_lossy(&bytes[..bytes.len().min(valid + 100)]);

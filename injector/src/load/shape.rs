@@ -2,7 +2,7 @@
 
 use super::diagnostic::{Problem, closest, quoted};
 use super::tree::{Data, Entry, Node};
-use super::words::{PATTERNS, describe, first_sentence, list, near_time, noun, one_of_keys};
+use super::words::{PATTERNS, first_sentence, list, near_time, one_of_keys};
 use crate::units::TimeSpan;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
@@ -14,19 +14,24 @@ use std::sync::LazyLock;
 const MOST_PROBLEMS: usize = 1000;
 
 /// The properties of a schema that names none.
-static NONE: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
+pub(super) static NONE: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
+
+/// A schema that says nothing.
+static NOTHING: Value = Value::Null;
 
 /// A step on the way from the root to a node.
 #[derive(Clone, Copy)]
-enum Step<'n> {
+pub(super) enum Step<'n> {
     Key(&'n Entry),
     Item(usize),
 }
 
 /// A walk over a tree along a schema.
 pub(super) struct Shape<'n> {
-    defs: &'n Map<String, Value>,
-    way: Vec<Step<'n>>,
+    pub(super) defs: &'n Map<String, Value>,
+    pub(super) way: Vec<Step<'n>>,
+    /// Whether errors show what was likely meant. Not while just that is tried.
+    pub(super) guesses: bool,
     /// What is wrong.
     pub(super) problems: Vec<Problem>,
     /// The nodes that are instances of a named type, for those who know what it means.
@@ -37,13 +42,14 @@ impl<'n> Shape<'n> {
     /// Walks the whole tree under `root`.
     pub(super) fn walk(root: &'n Node, schema: &'n Value) -> Self {
         let defs = schema.get("$defs").and_then(Value::as_object).unwrap_or_else(|| &NONE);
-        let mut shape = Self { defs, way: Vec::new(), problems: Vec::new(), instances: Vec::new() };
+        let mut shape =
+            Self { defs, way: Vec::new(), guesses: true, problems: Vec::new(), instances: Vec::new() };
         shape.node(root, schema);
         shape
     }
 
     /// The schema that a `$ref` stands for, with the name of the type.
-    fn resolve(&self, schema: &'n Value) -> (&'n Value, Option<&'n str>) {
+    pub(super) fn resolve(&self, schema: &'n Value) -> (&'n Value, Option<&'n str>) {
         let name = schema
             .get("$ref")
             .and_then(Value::as_str)
@@ -59,7 +65,7 @@ impl<'n> Shape<'n> {
         self.problems.len() >= MOST_PROBLEMS
     }
 
-    fn node(&mut self, node: &'n Node, schema: &'n Value) {
+    pub(super) fn node(&mut self, node: &'n Node, schema: &'n Value) {
         if self.enough() {
             return;
         }
@@ -68,12 +74,12 @@ impl<'n> Shape<'n> {
             self.instances.push((name, node));
         }
         if name == Some("TimeSpan") {
-            return self.time_span(node);
+            return self.time_span(node, schema);
         }
         if schema.get("type").is_none()
             && let Some(Value::Array(branches)) = schema.get("oneOf")
         {
-            return self.alternatives(node, schema, branches);
+            return self.alternatives(node, schema, name, branches);
         }
         match (schema.get("type").and_then(Value::as_str), &node.data) {
             (Some("object"), Data::Map(entries)) => self.object(node, entries, schema, name),
@@ -111,7 +117,7 @@ impl<'n> Shape<'n> {
     }
 
     /// The current place as `spec.faults[2].when`, in quotes.
-    fn place(&self) -> String {
+    pub(super) fn place(&self) -> String {
         let mut out = String::new();
         for step in &self.way {
             match step {
@@ -124,7 +130,7 @@ impl<'n> Shape<'n> {
     }
 
     /// Where a problem with the whole of the current node is shown: at its key, where it has one.
-    fn handle(&self, node: &Node) -> Range<usize> {
+    pub(super) fn handle(&self, node: &Node) -> Range<usize> {
         match self.way.last() {
             Some(Step::Key(entry)) => entry.key_span.clone(),
             _ => node.span.clone(),
@@ -134,102 +140,14 @@ impl<'n> Shape<'n> {
     /// A value of which nothing is said but that JSON can write it.
     fn anything(&mut self, node: &'n Node) {
         match &node.data {
-            Data::OddNumber => self.wrong_type(node, "number", &Value::Null, None),
+            Data::OddNumber => self.wrong_type(node, "number", &NOTHING, None),
             Data::List(items) => items.iter().for_each(|item| self.anything(item)),
             Data::Map(entries) => entries.iter().for_each(|entry| self.anything(&entry.value)),
             _ => {}
         }
     }
 
-    fn wrong_type(&mut self, node: &'n Node, want: &str, schema: &Value, name: Option<&str>) {
-        let place = self.place();
-        let kinds = one_of_keys(schema);
-        let source = |node: &Node| match &node.data {
-            Data::Text { text, .. } => text.clone(),
-            other => Node { span: 0..0, data: other.clone() }.json().to_string(),
-        };
-        let key = match self.way.last() {
-            Some(Step::Key(entry)) => entry.key.as_str(),
-            _ => "-",
-        };
-        let problem = match (want, &node.data) {
-            (_, Data::Null) => {
-                let problem =
-                    Problem::new(self.handle(node), format!("{place} has no value"), describe(schema, want));
-                let empty = want == "object" && schema.get("required").is_none() && kinds.is_empty();
-                problem.help(if empty {
-                    format!("write `{key}: {{}}` where nothing else is to be said, or leave the field out")
-                } else {
-                    "give it a value, or leave the field out".to_owned()
-                })
-            }
-            ("number" | "integer", Data::OddNumber) => Problem::new(
-                node.span.clone(),
-                format!("{place} is no number to reckon with"),
-                "a finite number is wanted",
-            ),
-            ("string", Data::Number(_) | Data::Bool(_) | Data::OddNumber) => Problem::new(
-                node.span.clone(),
-                format!("{place} is {} here, and text is wanted", node.noun()),
-                format!("put it in quotes: \"{}\"", source(node)),
-            ),
-            ("number" | "integer", Data::Text { text, .. }) => {
-                let problem = Problem::new(
-                    node.span.clone(),
-                    format!("{place} is text, and a number is wanted"),
-                    describe(schema, want),
-                );
-                let percent = text.strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
-                match percent {
-                    Some(percent) => problem.help(format!("write {} for {text}", percent / 100.0)),
-                    None if text.parse::<f64>().is_ok() => problem.help("write it without quotes"),
-                    None => problem,
-                }
-            }
-            ("boolean", Data::Text { text, .. }) => {
-                let problem = Problem::new(
-                    node.span.clone(),
-                    format!("{place} is text, and true or false is wanted"),
-                    "write true or false",
-                );
-                match text.to_lowercase().as_str() {
-                    "yes" | "on" | "y" | "true" => problem.help("write `true`, without quotes"),
-                    "no" | "off" | "n" | "false" => problem.help("write `false`, without quotes"),
-                    _ => problem,
-                }
-            }
-            ("object", Data::Text { .. } | Data::Number(_)) if kinds.contains(&"constant") => {
-                let unit = match &node.data {
-                    Data::Number(_) if name == Some("DelayDist") => "ms",
-                    _ => "",
-                };
-                Problem::new(
-                    node.span.clone(),
-                    format!("{place} is {}, and a distribution is wanted", node.noun()),
-                    format!("one of {}", list(&kinds)),
-                )
-                .help(format!("for always the same write `{key}: {{constant: {}{unit}}}`", source(node)))
-            }
-            ("object", Data::Text { text, .. }) if kinds.contains(&text.as_str()) => Problem::new(
-                node.span.clone(),
-                format!("{place} names `{text}` with nothing that belongs to it"),
-                format!("write `{key}: {{{text}: ...}}`"),
-            ),
-            ("array", Data::Text { .. } | Data::Map(_) | Data::Number(_) | Data::Bool(_)) => Problem::new(
-                self.handle(node),
-                format!("{place} is {}, and a list is wanted", node.noun()),
-                "write each item on a line of its own that begins with `- `",
-            ),
-            _ => Problem::new(
-                self.handle(node),
-                format!("{place} is {}, and {} is wanted", node.noun(), noun(want)),
-                describe(schema, want),
-            ),
-        };
-        self.problems.push(problem);
-    }
-
-    fn time_span(&mut self, node: &'n Node) {
+    fn time_span(&mut self, node: &'n Node, schema: &'n Value) {
         let place = self.place();
         match &node.data {
             Data::Text { text, .. } => {
@@ -250,14 +168,17 @@ impl<'n> Shape<'n> {
                 format!("{place} needs a unit, such as {number}ms"),
                 format!("write {number}ms, {number}s or {number}m"),
             ),
-            _ => {
-                self.wrong_type(node, "string", &serde_json::json!({"description": "a length of time"}), None)
-            }
+            Data::Null => self.wrong_type(node, "string", schema, None),
+            _ => self.say(
+                node,
+                format!("{place} is {}, and a length of time is wanted", node.noun()),
+                "such as 60ms, 10s or 1m30s",
+            ),
         }
     }
 
     /// A word or an object with one key, as `mode: one` or `mode: {percent: 50}`.
-    fn alternatives(&mut self, node: &'n Node, schema: &'n Value, branches: &'n [Value]) {
+    fn alternatives(&mut self, node: &'n Node, schema: &'n Value, name: Option<&str>, branches: &'n [Value]) {
         let wanted = if matches!(node.data, Data::Map(_)) { "object" } else { "string" };
         let branch = branches.iter().find(|branch| branch.get("type").is_some_and(|kind| kind == wanted));
         let words: Vec<String> = branches
@@ -273,22 +194,23 @@ impl<'n> Shape<'n> {
         match (branch, &node.data) {
             (Some(branch), Data::Map(entries)) => self.object(node, entries, branch, None),
             (Some(branch), Data::Text { text, .. }) => {
-                let keys = branches.iter().flat_map(one_of_keys);
-                if keys.into_iter().any(|key| key == text) {
-                    self.say(
-                        node,
-                        format!("{} needs a number with `{text}`", self.place()),
-                        format!("write `{text}: n`"),
-                    );
-                } else {
-                    self.string(node, text, branch);
+                let mut keys = branches.iter().flat_map(one_of_keys);
+                match keys.find(|key| key == text) {
+                    Some(key) => {
+                        let message = format!("{} needs a number with `{text}`", self.place());
+                        let problem = Problem::new(node.span.clone(), message, format!("`{key}: ...`"));
+                        let write = self.write_instead(node, schema, name);
+                        self.problems.push(problem.maybe_help(write));
+                    }
+                    None => self.string(node, text, branch),
                 }
             }
             _ => {
                 let message = format!("{} cannot be {}", self.place(), node.noun());
                 let label = format!("one of {}", words.join(", "));
-                self.problems
-                    .push(Problem::new(self.handle(node), message, label).help(first_sentence(schema)));
+                let problem = Problem::new(self.handle(node), message, label);
+                let help = self.write_instead(node, schema, name).unwrap_or_else(|| first_sentence(schema));
+                self.problems.push(problem.help(help));
             }
         }
     }

@@ -393,7 +393,7 @@ fn key_of(
 }
 
 /// The plain scalars that are no text, by the core schema of YAML 1.2 (section 10.3.2).
-fn core_schema(text: &str) -> Option<Data> {
+pub(super) fn core_schema(text: &str) -> Option<Data> {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => return Some(Data::Null),
         "true" | "True" | "TRUE" => return Some(Data::Bool(true)),

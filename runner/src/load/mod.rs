@@ -36,7 +36,7 @@ pub use lengths::{MAX_TOKENS, check as check_lengths, sample as sample_length};
 pub use models::{check_tls, first_model};
 pub use outcome::{Deadline, End, Facts, mismatch, outcome};
 pub use progress::{Progress, ROLLING_WINDOW};
-pub use prompts::{Input, Prompt, Prompts};
+pub use prompts::{Input, Prompt, Prompts, check_prompts};
 pub use run::{LoadRun, Observer, Stop, run};
 pub use schedule::{Arrivals, MAX_RATE};
 pub use scrape::server_metrics;

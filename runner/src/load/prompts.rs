@@ -154,6 +154,14 @@ fn push_words(text: &mut String, draw: Draw, words: u32) {
 /// The largest file of prompts in bytes; all of it is kept in memory.
 const MAX_FILE: u64 = 512 << 20;
 
+/// Whether a file of prompts can be used.
+///
+/// # Errors
+/// A file that cannot be read or is too large, a line that is no prompt.
+pub fn check_prompts(path: &Path) -> Result<(), LoadError> {
+    read_file(path).map(drop)
+}
+
 fn read_file(path: &Path) -> Result<Vec<FileLine>, LoadError> {
     let file = path.display().to_string();
     let text = read_at_most(path, MAX_FILE).map_err(|error| LoadError::File { file: file.clone(), error })?;
