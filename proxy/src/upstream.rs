@@ -1,4 +1,6 @@
-//! The bottom of the stack: the request goes to the server, over a connection that is kept where one is free.
+//! The bottom of the stack: the request goes to the server, over a connection that is kept where one is free. A call goes
+//! in and becomes a request of ours; the answer comes out without the headers that belong to one connection, and whatever
+//! goes wrong comes out as a failure by its kind.
 
 use crate::body::Body;
 use crate::call::{Call, RequestBody, Sending};

@@ -15,7 +15,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
-use tower::{ServiceBuilder, ServiceExt, service_fn};
+use tower::{BoxError, ServiceBuilder, ServiceExt, service_fn};
 use tower_service::Service;
 
 const TOKENS: usize = 8;
@@ -367,6 +367,30 @@ async fn the_service_is_asked_before_it_is_called_and_its_errors_stay_its_own() 
         Err(RecvTimeoutError::Disconnected),
         "its thread is gone"
     );
+}
+
+/// What frameworks ask of a service that they share between threads.
+fn shareable<S: Clone + Send + Sync + 'static>(service: S) -> S {
+    service
+}
+
+#[tokio::test]
+async fn a_service_with_a_body_of_its_own_gets_it() {
+    let layer = FaultsLayer::start(Journal::none(), Limits::default()).expect("one more thread");
+    layer.control().arm(plan("- {name: cold, cacheBust: {}}", "60s"), None);
+    let service = shareable(
+        ServiceBuilder::new()
+            .layer(layer)
+            .map_request(|request: Request<RequestBody>| request.map(BodyExt::boxed_unsync))
+            .service(service_fn(async |request: Request<UnsyncBoxBody<Bytes, BoxError>>| {
+                request.into_body().collect().await.map(|body| Response::new(Full::from(body.to_bytes())))
+            })),
+    );
+    let body = Full::from(r#"{"prompt":"Say something."}"#);
+    let request = Request::post("/v1/completions").body(body).expect("a request");
+    let answer = service.oneshot(request).await.expect("the echo").into_body().collect().await;
+    let echo = String::from_utf8_lossy(&answer.expect("a whole body").to_bytes()).into_owned();
+    assert!(echo.starts_with(r#"{"prompt":"["#) && echo.ends_with(r#"] Say something."}"#), "{echo}");
 }
 
 #[tokio::test]
