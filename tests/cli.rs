@@ -125,6 +125,17 @@ fn what_a_run_would_refuse_for_its_file_is_an_error_of_validate() {
 }
 
 #[test]
+fn a_scenario_without_load_is_good_and_said_to_be_for_the_proxy_alone() {
+    let file = scenario(&folder("no-load"), "phases: {fault: 1s}");
+    let told = output(brownout(["validate"]).arg(&file));
+    assert!(
+        told.status.success() && said(&told).contains("no load: for `brownout proxy` alone"),
+        "{}",
+        said(&told)
+    );
+}
+
+#[test]
 fn a_variable_that_is_not_set_is_a_warning_before_a_run_and_an_error_in_it() {
     let dir = folder("unset");
     let file = scenario(

@@ -36,12 +36,14 @@ pub(crate) fn run(files: &[PathBuf]) -> Result<ExitCode> {
     Ok(code)
 }
 
-/// `2 faults, phases total 4m10s`.
+/// `2 faults, phases total 4m10s`, and what is not there that a run needs.
 fn summary(scenario: &Scenario) -> String {
     let phases = &scenario.spec.phases;
     let total =
         [phases.warmup, phases.baseline, phases.fault, phases.recovery].iter().map(|span| span.0).sum();
     let count = scenario.spec.faults.len();
     let faults = if count == 1 { "1 fault".to_owned() } else { format!("{count} faults") };
-    format!("{faults}, phases total {}", TimeSpan(total))
+    // No error: `brownout proxy` needs none. A run would refuse it.
+    let load = if scenario.spec.load.is_none() { ", no load: for `brownout proxy` alone" } else { "" };
+    format!("{faults}, phases total {}{load}", TimeSpan(total))
 }
