@@ -2,6 +2,7 @@
 
 use crate::meter::bump;
 use crate::site::Site;
+use crate::small_writes::poll_write_pieces;
 use crate::worker::Worker;
 use brownout_injector::effect::Close;
 use futures_util::task::AtomicWaker;
@@ -200,7 +201,7 @@ impl Write for ClientIo {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write_vectored(cx, bufs)
+        poll_write_pieces(Pin::new(&mut self.io), cx, bufs)
     }
 }
 

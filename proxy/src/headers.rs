@@ -11,6 +11,10 @@ const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection")
 ///
 /// `TE: trailers` stays, as the proxy passes trailers on and servers send none without it; `Trailer` stays too.
 pub(crate) fn strip(headers: &mut HeaderMap, upgrade: bool) {
+    // Most messages have none of them, and one look at each name costs less than looking each of these up.
+    if !upgrade && !headers.keys().any(belongs_to_connection) {
+        return;
+    }
     if let Some(connection) = headers.get(CONNECTION) {
         // The usual values name no header: nothing more to look up.
         if !is_usual(connection) {
@@ -48,6 +52,10 @@ pub(crate) fn strip(headers: &mut HeaderMap, upgrade: bool) {
     } else {
         headers.remove(UPGRADE);
     }
+}
+
+fn belongs_to_connection(name: &HeaderName) -> bool {
+    [CONNECTION, TRANSFER_ENCODING, TE, UPGRADE, KEEP_ALIVE, PROXY_CONNECTION].contains(name)
 }
 
 fn is_usual(connection: &HeaderValue) -> bool {

@@ -10,6 +10,7 @@
 //! worth keeping: a new one takes two or three more ways to the server and back before the first token.
 
 use crate::call::Sending;
+use crate::small_writes::poll_write_pieces;
 use crate::tls::Stream;
 use bytes::{Buf, Bytes};
 use futures_util::task::AtomicWaker;
@@ -161,13 +162,16 @@ impl ServerIo {
 
 /// Whether an answer head says that its body is a stream of server-sent events.
 fn announces_events(head: &[u8]) -> bool {
-    head.split(|byte| *byte == b'\n').any(|line| {
-        line.len() > 13
-            && line[..13].eq_ignore_ascii_case(b"content-type:")
-            && line[13..]
-                .trim_ascii_start()
-                .get(..17)
-                .is_some_and(|kind| kind.eq_ignore_ascii_case(b"text/event-stream"))
+    const NAME: &[u8] = b"content-type:";
+    const KIND: &[u8] = b"text/event-stream";
+    // Slashes are few in heads: each is looked at, and at the line it stands in.
+    memchr::memchr_iter(b'/', head).any(|slash| {
+        let Some(kind) = slash.checked_sub(4) else { return false };
+        if !head[kind..].get(..KIND.len()).is_some_and(|found| found.eq_ignore_ascii_case(KIND)) {
+            return false;
+        }
+        let line = memchr::memrchr(b'\n', &head[..kind]).map_or(0, |end| end + 1);
+        head[line..kind].trim_ascii_end().eq_ignore_ascii_case(NAME)
     })
 }
 
@@ -226,7 +230,7 @@ impl Write for ServerIo {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.io).poll_write_vectored(cx, bufs);
+        let written = poll_write_pieces(Pin::new(&mut self.io), cx, bufs);
         self.link.blocked.store(written.is_pending(), Relaxed);
         written
     }

@@ -104,25 +104,25 @@ impl Lease {
         }
     }
 
-    /// Takes the socket from hyper, where the answer is an event stream and nothing speaks against it.
-    pub(crate) async fn take_over(self, response: &Response<Incoming>) -> Result<Direct, Self> {
-        let driven = &self.driven;
-        if http_body::Body::is_end_stream(response.body()) || !driven.link.can_take_over() {
-            driven.link.open();
-            return Err(self);
+    /// Whether the socket can be taken from hyper: the answer is an event stream, and nothing speaks against it. Where
+    /// not, hyper reads on.
+    pub(crate) fn can_take_over(&self, response: &Response<Incoming>) -> bool {
+        let link = &self.driven.link;
+        let can = !http_body::Body::is_end_stream(response.body()) && link.can_take_over();
+        if !can {
+            link.open();
         }
-        driven.link.take_over();
+        can
+    }
+
+    /// Takes the socket from hyper.
+    pub(crate) async fn take_over(self, response: &Response<Incoming>) -> Direct {
         let Driven { sender, link, socket } = self.driven;
+        link.take_over();
         // hyper would take a sender that is gone for the end of the connection.
         let taken = socket.await;
         drop(sender);
-        match taken {
-            Ok(io) => Ok(Direct::new(response, Some(io))),
-            Err(_) => {
-                // Its task is gone, so the connection is: what comes of it is an answer that broke off.
-                drop(link);
-                Ok(Direct::new(response, None))
-            }
-        }
+        // Without a socket its task is gone, so the connection is: what comes of it is an answer that broke off.
+        Direct::new(response, taken.ok())
     }
 }

@@ -15,6 +15,7 @@ use crate::upstream::Upstream;
 use crate::worker::Worker;
 use http::{Request, Response};
 use hyper::body::Incoming;
+use std::cell::RefCell;
 use std::sync::Arc;
 use tower::ServiceBuilder;
 use tower_service::Service;
@@ -46,13 +47,15 @@ pub(crate) type StackFuture<F, E> =
 /// What hyper calls: one for each client connection.
 #[derive(Debug)]
 pub(crate) struct Entry {
-    stack: Stack<Upstream>,
+    /// hyper calls by shared reference, tower by a mutable one; a connection is one task's.
+    stack: RefCell<Stack<Upstream>>,
     client: Arc<Client>,
 }
 
 impl Entry {
     pub(crate) fn new(worker: &Arc<Worker>, client: &Arc<Client>) -> Self {
-        Self { stack: stack(worker.site(), Upstream::new(worker.clone())), client: client.clone() }
+        let stack = stack(worker.site(), Upstream::new(worker.clone()));
+        Self { stack: RefCell::new(stack), client: client.clone() }
     }
 }
 
@@ -64,6 +67,7 @@ impl hyper::service::Service<Request<Incoming>> for Entry {
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         let (head, body) = request.into_parts();
         // Every layer here is always ready; asking each of them would be for nothing.
-        self.stack.clone().call(Call::new(head, RequestBody::Incoming(body), self.client.clone()))
+        let call = Call::new(head, RequestBody::Incoming(body), self.client.clone());
+        self.stack.borrow_mut().call(call)
     }
 }

@@ -4,11 +4,12 @@
 
 use crate::body::Body;
 use crate::call::{Call, RequestBody, Sending};
+use crate::exchange::exchange;
 use crate::failure::{Failure, Unanswered};
 use crate::headers;
 use crate::link::{Drive, ServerIo};
 use crate::meter::bump;
-use crate::pool::{Driven, Lease};
+use crate::pool::Driven;
 use crate::tls::Stream;
 use crate::tunnel;
 use crate::worker::Worker;
@@ -46,18 +47,21 @@ impl Upstream {
 impl Service<Call> for Upstream {
     type Response = Response<Body>;
     type Error = Unanswered;
-    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Unanswered>> + Send>>;
+    type Future = Forward;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Unanswered>> {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, call: Call) -> Self::Future {
-        Box::pin(forward(self.worker.clone(), call))
+    fn call(&mut self, call: Call) -> Forward {
+        forward(&self.worker, call)
     }
 }
 
-async fn forward(worker: Arc<Worker>, mut call: Call) -> Result<Response<Body>, Unanswered> {
+/// An answer to come.
+pub(crate) type Forward = Pin<Box<dyn Future<Output = Result<Response<Body>, Unanswered>> + Send>>;
+
+fn forward(worker: &Arc<Worker>, mut call: Call) -> Forward {
     let upgrade = call.head.extensions.remove::<OnUpgrade>();
     let inbound_h2 = call.client.h2();
     let grpc = || {
@@ -65,31 +69,13 @@ async fn forward(worker: Arc<Worker>, mut call: Call) -> Result<Response<Body>, 
         kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"))
     };
     let h2 = worker.upstream_h2() || (inbound_h2 && grpc());
-    prepare(&worker, &mut call, upgrade.is_some() && !h2, h2);
+    prepare(worker, &mut call, upgrade.is_some() && !h2, h2);
     let request = Request::from_parts(call.head, Sending::new(call.body));
-    let response = if h2 {
-        send_h2(&worker, request).await?.map(|incoming| Body::upstream(incoming, None))
-    } else {
-        if let Some(client) = upgrade {
-            return Ok(upgraded(&worker, request, client).await?);
-        }
-        let (response, lease) = send_h1(&worker, request).await?;
-        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-            // Nobody may switch to what was not asked for (RFC 9110, 7.8): the client would not understand a word.
-            return Err(Failure::Malformed.into());
-        }
-        match lease.take_over(&response).await {
-            Ok(direct) => response.map(|_| Body::direct(Box::new(direct))),
-            Err(lease) => response.map(|incoming| {
-                let mut lease = Some(lease);
-                if incoming.is_end_stream() {
-                    Lease::give_back(&mut lease);
-                }
-                Body::upstream(incoming, lease)
-            }),
-        }
-    };
-    Ok(finish(response))
+    match upgrade {
+        _ if h2 => Box::pin(send_h2(worker.clone(), request)),
+        Some(client) => Box::pin(upgraded(worker.clone(), request, client)),
+        None => send_h1(worker, request),
+    }
 }
 
 /// Makes the client's request one of ours.
@@ -140,7 +126,7 @@ fn prefixed(prefix: &str, path: Option<PathAndQuery>) -> PathAndQuery {
 }
 
 /// Makes the server's answer one of ours.
-fn finish(mut response: Response<Body>) -> Response<Body> {
+pub(crate) fn finish(mut response: Response<Body>) -> Response<Body> {
     headers::strip(response.headers_mut(), false);
     *response.version_mut() = Version::HTTP_11;
     response
@@ -148,53 +134,44 @@ fn finish(mut response: Response<Body>) -> Response<Body> {
 
 /// A request to speak another protocol, on a connection of its own.
 async fn upgraded(
-    worker: &Arc<Worker>,
+    worker: Arc<Worker>,
     request: Request<Sending>,
     client: OnUpgrade,
-) -> Result<Response<Body>, Failure> {
-    let io = ServerIo::new(connect(worker, false).await?);
+) -> Result<Response<Body>, Unanswered> {
+    let io = ServerIo::new(connect(&worker, false).await?);
     // Whatever the answer is, it stays with hyper.
     io.link().open();
-    let (mut sender, connection) = builder(worker).handshake(io).await.map_err(|error| reason(&error))?;
+    let (mut sender, connection) = builder(&worker).handshake(io).await.map_err(|error| reason(&error))?;
     tokio::spawn(async move {
         let _ = connection.with_upgrades().await;
     });
     let response = sender.send_request(request).await.map_err(|error| reason(&error))?;
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-        return Ok(tunnel::upgrade(worker, response, client));
+        return Ok(tunnel::upgrade(&worker, response, client));
     }
     Ok(finish(response.map(|incoming| Body::upstream(incoming, None))))
 }
 
-async fn send_h1(
-    worker: &Arc<Worker>,
-    mut request: Request<Sending>,
-) -> Result<(Response<Incoming>, Lease), Failure> {
-    while let Some(mut driven) = worker.pool.take(worker.limits().idle_upstream_for) {
-        // A kept connection may be closed by the server at the very moment we use it. Then the request goes out once
-        // more if hyper hands it back (nothing was sent), or if sending it twice does no harm.
-        let spare = harmless(&request);
-        request.body_mut().begin(&driven.link);
-        match driven.sender.try_send_request(request).await {
-            Ok(response) => {
-                let lease = Lease::new(driven, worker.clone(), &response);
-                return Ok((response, lease));
-            }
-            Err(mut error) => match error.take_message().or(spare) {
-                Some(again) => {
-                    bump(&worker.meter.upstream_retries, 1);
-                    request = again;
-                }
-                None => return Err(reason(error.error())),
-            },
+/// Over a kept connection where there is one, over a new one otherwise.
+pub(crate) fn send_h1(worker: &Arc<Worker>, request: Request<Sending>) -> Forward {
+    match worker.pool.take(worker.limits().idle_upstream_for) {
+        Some(driven) => {
+            // Such a connection may be closed by the server at the very moment we use it. Then the request goes out once
+            // more if hyper hands it back (nothing was sent), or if sending it twice does no harm.
+            let spare = harmless(&request).map(Box::new);
+            Box::pin(exchange(worker, driven, request, spare))
         }
+        None => Box::pin(connect_and_send(worker.clone(), request)),
     }
-    let io = ServerIo::new(connect(worker, false).await?);
-    let mut driven = drive(worker, io).await?;
-    request.body_mut().begin(&driven.link);
-    let response = driven.sender.send_request(request).await.map_err(|error| reason(&error))?;
-    let lease = Lease::new(driven, worker.clone(), &response);
-    Ok((response, lease))
+}
+
+async fn connect_and_send(
+    worker: Arc<Worker>,
+    request: Request<Sending>,
+) -> Result<Response<Body>, Unanswered> {
+    let io = ServerIo::new(connect(&worker, false).await?);
+    let driven = drive(&worker, io).await?;
+    exchange(&worker, driven, request, None).await
 }
 
 /// A copy of a request that may be sent twice: safe methods without a body (RFC 9110, 9.2.1).
@@ -211,19 +188,20 @@ fn harmless(request: &Request<Sending>) -> Option<Request<Sending>> {
     Some(copy)
 }
 
-async fn send_h2(worker: &Arc<Worker>, mut request: Request<Sending>) -> Result<Response<Incoming>, Failure> {
+async fn send_h2(worker: Arc<Worker>, mut request: Request<Sending>) -> Result<Response<Body>, Unanswered> {
+    let answered = |response: Response<Incoming>| finish(response.map(|body| Body::upstream(body, None)));
     if let Some(mut sender) = worker.pool.h2()
         && sender.ready().await.is_ok()
     {
         match sender.try_send_request(request).await {
-            Ok(response) => return Ok(response),
+            Ok(response) => return Ok(answered(response)),
             Err(mut error) => match error.take_message() {
                 Some(again) => request = again,
-                None => return Err(reason(error.error())),
+                None => return Err(reason(error.error()).into()),
             },
         }
     }
-    let stream = connect(worker, true).await?;
+    let stream = connect(&worker, true).await?;
     let (mut sender, connection) = http2::Builder::new(TokioExecutor::new())
         .handshake(TokioIo::new(stream))
         .await
@@ -232,7 +210,7 @@ async fn send_h2(worker: &Arc<Worker>, mut request: Request<Sending>) -> Result<
         let _ = connection.await;
     });
     worker.pool.put_h2(sender.clone());
-    sender.send_request(request).await.map_err(|error| reason(&error))
+    Ok(answered(sender.send_request(request).await.map_err(|error| reason(&error))?))
 }
 
 fn builder(worker: &Worker) -> http1::Builder {
@@ -281,7 +259,7 @@ fn io_reason(error: &io::Error) -> Failure {
     }
 }
 
-fn reason(error: &hyper::Error) -> Failure {
+pub(crate) fn reason(error: &hyper::Error) -> Failure {
     if error.is_user() {
         // The only part of a request that can still fail by the client's doing is its body.
         Failure::ClientBody
