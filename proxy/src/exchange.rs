@@ -70,6 +70,10 @@ impl<F: Future<Output = Sent>> Future for Exchange<F> {
     }
 }
 
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it is taken apart at once, and boxes would be made for every request"
+)]
 enum Then {
     Done(Answer),
     Wait(Forward),
