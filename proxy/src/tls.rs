@@ -9,15 +9,8 @@ use std::sync::Arc;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
-use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use tokio_rustls::rustls::client::{WebPkiServerVerifier, verify_server_name};
-use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use tokio_rustls::rustls::server::ParsedCertificate;
-use tokio_rustls::rustls::{
-    AlertDescription, CertificateError, ClientConfig, DigitallySignedStruct, Error, InvalidMessage,
-    RootCertStore, SignatureScheme,
-};
+use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::{AlertDescription, CertificateError, Error, InvalidMessage};
 use tokio_util::either::Either;
 
 /// What all TLS connections to the server have in common.
@@ -29,39 +22,18 @@ pub(crate) struct Tls {
 }
 
 impl Tls {
-    /// Trusts the certificates in the file `trust`, else those that the platform trusts: on Linux the file and the
-    /// folders of `SSL_CERT_FILE` and `SSL_CERT_DIR`, where these are set.
+    /// Trusts the certificates in the file `trust`, else those that the platform trusts.
     ///
     /// # Errors
     /// A host that can be in no certificate, nothing to trust.
     pub(crate) fn new(upstream: &Upstream, trust: Option<&Path>) -> Result<Self, String> {
         let host = upstream.host().to_owned();
         let name = ServerName::try_from(host).map_err(|_| "no certificate can hold its host".to_owned())?;
-        let found = match trust {
-            Some(file) => rustls_native_certs::load_certs_from_paths(Some(file), None),
-            None => rustls_native_certs::load_native_certs(),
+        let connector = |protocol| {
+            let config = brownout_trust::client_config(trust, protocol)?;
+            Ok::<_, String>(TlsConnector::from(Arc::new(config)))
         };
-        let mut roots = RootCertStore::empty();
-        if roots.add_parsable_certificates(found.certs.iter().cloned()).0 == 0 {
-            let why = found.errors.first().map(|error| format!(" ({error})")).unwrap_or_default();
-            return Err(format!(
-                "no certificate to trust was found{why}; SSL_CERT_FILE names a file of them"
-            ));
-        }
-        let provider = Arc::new(ring::default_provider());
-        let usual = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone())
-            .build()
-            .map_err(|error| error.to_string())?;
-        let mut config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(|error| error.to_string())?
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(Verifier { usual, trusted: found.certs }))
-            .with_no_client_auth();
-        config.alpn_protocols = vec![b"h2".to_vec()];
-        let http2 = TlsConnector::from(Arc::new(config.clone()));
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Ok(Self { name, http1: TlsConnector::from(Arc::new(config)), http2 })
+        Ok(Self { name, http1: connector("http/1.1")?, http2: connector("h2")? })
     }
 
     /// Shakes hands.
@@ -110,59 +82,3 @@ fn reason(error: &io::Error) -> Failure {
 /// A connection to the server, as it is or by TLS. The plain one is what is measured against other proxies: it pays for
 /// the choice with one comparison.
 pub(crate) type Stream = Either<TcpStream, Box<TlsStream<TcpStream>>>;
-
-/// The usual rules, and one more: a certificate that is itself among the trusted ones is good for the names in it, even
-/// where it says that it is an authority's. Those that people sign themselves nearly always say so, as `openssl req
-/// -x509` does unasked, and other clients take them.
-#[derive(Debug)]
-struct Verifier {
-    usual: Arc<WebPkiServerVerifier>,
-    trusted: Vec<CertificateDer<'static>>,
-}
-
-impl ServerCertVerifier for Verifier {
-    fn verify_server_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        name: &ServerName<'_>,
-        ocsp: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        match self.usual.verify_server_cert(end_entity, intermediates, name, ocsp, now) {
-            // This is found after its dates were checked, and before its names are looked at.
-            Err(Error::InvalidCertificate(CertificateError::Other(why)))
-                if why.0.downcast_ref() == Some(&webpki::Error::CaUsedAsEndEntity) =>
-            {
-                if !self.trusted.contains(end_entity) {
-                    return Err(CertificateError::UnknownIssuer.into());
-                }
-                verify_server_name(&ParsedCertificate::try_from(end_entity)?, name)?;
-                Ok(ServerCertVerified::assertion())
-            }
-            verdict => verdict,
-        }
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.usual.verify_tls12_signature(message, cert, signed)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.usual.verify_tls13_signature(message, cert, signed)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.usual.supported_verify_schemes()
-    }
-}

@@ -7,15 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
-use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use tokio_rustls::rustls::client::{WebPkiServerVerifier, verify_server_name};
-use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use tokio_rustls::rustls::server::ParsedCertificate;
-use tokio_rustls::rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, Error, InvalidMessage, RootCertStore,
-    SignatureScheme,
-};
+use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::{CertificateError, Error, InvalidMessage};
 use tokio_util::either::Either;
 
 /// What all TLS connections to the target have in common.
@@ -30,28 +23,7 @@ impl Tls {
     pub(super) fn new(host: &str, trust: Option<&Path>) -> Result<Self, String> {
         let name = ServerName::try_from(host.to_owned())
             .map_err(|_| format!("host `{host}` is no name that a certificate can hold"))?;
-        let found = match trust {
-            Some(file) => rustls_native_certs::load_certs_from_paths(Some(file), None),
-            None => rustls_native_certs::load_native_certs(),
-        };
-        let mut roots = RootCertStore::empty();
-        if roots.add_parsable_certificates(found.certs.iter().cloned()).0 == 0 {
-            let why = found.errors.first().map(|error| format!(" ({error})")).unwrap_or_default();
-            return Err(format!(
-                "no certificate to trust was found{why}; name a file (PEM) of them in SSL_CERT_FILE"
-            ));
-        }
-        let provider = Arc::new(ring::default_provider());
-        let usual = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone())
-            .build()
-            .map_err(|error| error.to_string())?;
-        let mut config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(|error| error.to_string())?
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(Verifier { usual, trusted: found.certs }))
-            .with_no_client_auth();
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        let config = brownout_trust::client_config(trust, "http/1.1")?;
         Ok(Self { name, connector: TlsConnector::from(Arc::new(config)) })
     }
 
@@ -115,59 +87,3 @@ impl fmt::Debug for Tls {
 /// A connection to the target, as it is or by TLS. The socket below is what remembers when it was read: decrypting is no
 /// part of that.
 pub(super) type Stream = Either<Marked, Box<TlsStream<Marked>>>;
-
-/// The usual rules, and one more: a certificate that is itself among the trusted ones is good for the names in it, even
-/// where it says that it is an authority's. Those that people sign themselves nearly always say so, as `openssl req
-/// -x509` does unasked, and other clients take them.
-#[derive(Debug)]
-struct Verifier {
-    usual: Arc<WebPkiServerVerifier>,
-    trusted: Vec<CertificateDer<'static>>,
-}
-
-impl ServerCertVerifier for Verifier {
-    fn verify_server_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        name: &ServerName<'_>,
-        ocsp: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        match self.usual.verify_server_cert(end_entity, intermediates, name, ocsp, now) {
-            // This is found after its dates were checked, and before its names are looked at.
-            Err(Error::InvalidCertificate(CertificateError::Other(why)))
-                if why.0.downcast_ref() == Some(&webpki::Error::CaUsedAsEndEntity) =>
-            {
-                if !self.trusted.contains(end_entity) {
-                    return Err(CertificateError::UnknownIssuer.into());
-                }
-                verify_server_name(&ParsedCertificate::try_from(end_entity)?, name)?;
-                Ok(ServerCertVerified::assertion())
-            }
-            verdict => verdict,
-        }
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.usual.verify_tls12_signature(message, cert, signed)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.usual.verify_tls13_signature(message, cert, signed)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.usual.supported_verify_schemes()
-    }
-}
