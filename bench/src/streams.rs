@@ -91,6 +91,16 @@ pub(crate) async fn measure(
         ],
         &rows,
     );
+    if let (Some(ours), Some(nginx)) = (of(Subject::Ours), of(Subject::Nginx)) {
+        let mut more: Vec<f64> = ours.itl_p99.iter().zip(&nginx.itl_p99).map(|(a, b)| a - b).collect();
+        more.sort_by(f64::total_cmp);
+        println!(
+            "ITL p99, brownout less nginx, round by round: median {:+.2} ms, from {:+.2} to {:+.2}\n",
+            median(&more),
+            more.first().unwrap_or(&f64::NAN),
+            more.last().unwrap_or(&f64::NAN)
+        );
+    }
     Ok(figures.into())
 }
 
