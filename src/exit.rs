@@ -9,7 +9,6 @@ use std::io::{IsTerminal, Write};
 pub(crate) const INVALID: u8 = 2;
 
 /// Prints an error with its causes. What is wrong with a file is shown in the file.
-#[allow(clippy::print_stderr, reason = "this is where errors reach people")]
 pub(crate) fn complain(error: &anyhow::Error) {
     let diagnostics = error.downcast_ref::<Diagnostics>();
     if let Some(diagnostics) = diagnostics {
@@ -19,16 +18,15 @@ pub(crate) fn complain(error: &anyhow::Error) {
     let mut said = diagnostics.map(ToString::to_string).unwrap_or_default();
     for (depth, cause) in error.chain().map(ToString::to_string).enumerate() {
         if !said.contains(&cause) {
-            eprintln!("{} {cause}", if depth == 0 { "error:" } else { "  because:" });
+            note(format_args!("{} {cause}", if depth == 0 { "error:" } else { "  because:" }));
         }
         said.push_str(&cause);
     }
 }
 
 /// Shows what is wrong with a file, in the file; a blank line follows, as more may be said.
-#[allow(clippy::print_stderr, reason = "this is where errors reach people")]
 pub(crate) fn show(diagnostics: &Diagnostics) {
-    eprintln!("{}", diagnostics.render(std::io::stderr().is_terminal()));
+    note(diagnostics.render(std::io::stderr().is_terminal()));
 }
 
 /// Prints a line on standard output. Whoever has stopped reading (`| head`) wants no more, and that is no failure.
@@ -37,7 +35,8 @@ pub(crate) fn say(line: impl Display) {
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }
 
-/// Tells whoever watches something in passing, on standard error.
+/// Prints a line on standard error. Whoever has stopped reading (`2>&1 | head`, a terminal that was closed) changes
+/// nothing for a run that goes on, nor its exit code; the standard macros would panic.
 pub(crate) fn note(line: impl Display) {
     let _ = writeln!(std::io::stderr().lock(), "{line}");
 }

@@ -32,14 +32,13 @@ impl View {
 }
 
 impl Watch for View {
-    #[allow(clippy::print_stderr, reason = "the plain display for logs")]
     fn progress(&mut self, progress: &Progress) {
         let phase = progress.phase.map_or("last answers", |phase| phase.name());
         self.bar.set_length(millis(progress.total).max(1));
         self.bar.set_position(millis(progress.elapsed.min(progress.total)));
         self.bar.set_message(line(phase, progress));
         if !self.interactive && self.phase != phase {
-            eprintln!("{}: {phase}", self.name);
+            crate::exit::note(format_args!("{}: {phase}", self.name));
             self.phase = phase;
         }
     }

@@ -174,3 +174,38 @@ fn a_stand_in_server_that_is_killed_leaves_no_file() {
     drop(sim);
     assert_eq!(entries(), 0);
 }
+
+#[test]
+fn whoever_stops_reading_errors_changes_no_exit_code() {
+    use std::process::Stdio;
+    let dir = folder("unread-errors");
+    let load = "load:\n  model: m\n  arrival: {constant: {rate: 1}}\n  prompt: {tokens: {constant: 8}}\n";
+    let warned = format!(
+        "target: {{url: 'http://127.0.0.1:9'}}\nphases: {{fault: 1s}}\n{load}  headers: {{authorization: \"${{BROWNOUT_TEST_KEY}}\"}}\n"
+    );
+    let warned = scenario(&dir, &warned).display().to_string();
+    for (args, code) in [
+        (&["validate", "no-such-file.yaml"][..], 2),
+        (&["validate", "/dev/null"], 2),
+        (&["validate", &warned], 0),
+        (&["run", &warned], 2),
+        (&["load", "no-such-file.yaml"], 2),
+        (&["explain", "slowTokns"], 2),
+        (&["report", "no-such-folder"], 2),
+        (&["compare", "no-such-folder", "no-such-folder"], 2),
+        (&["proxy", "--upstream", "nonsense"], 2),
+        (&["proxy", "--upstream", "http://127.0.0.1:9", "--scenario", "no-such-file.yaml"], 2),
+        (&["frobnicate"], 2),
+    ] {
+        let with = |stderr: Stdio| {
+            let mut command = brownout(args);
+            command.stdout(Stdio::null()).stderr(stderr).env_remove("BROWNOUT_TEST_KEY");
+            command.status().expect("the binary starts").code()
+        };
+        let (reader, nobody_reads) = std::io::pipe().expect("a pipe can be made");
+        drop(reader);
+        let full = std::fs::File::options().write(true).open("/dev/full").expect("Linux has it");
+        assert_eq!(with(nobody_reads.into()), Some(code), "{args:?}, into a pipe that nobody reads");
+        assert_eq!(with(full.into()), Some(code), "{args:?}, onto a full disk");
+    }
+}

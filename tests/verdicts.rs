@@ -213,3 +213,28 @@ fn the_same_seed_fires_on_the_same_requests_whatever_the_concurrency() {
     };
     assert_eq!(fired(1), fired(64));
 }
+
+#[test]
+fn a_run_that_nobody_listens_to_ends_as_any_other() {
+    let _turn = turn();
+    let sim = Server::sim();
+    for command in ["run", "load"] {
+        let dir = folder(&format!("unheard-{command}"));
+        let file = scenario(&dir, LOAD);
+        let (reader, writer) = std::io::pipe().expect("a pipe can be made");
+        // As a terminal that is closed, or `2>&1 | head`.
+        drop(reader);
+        let status = brownout([command])
+            .arg(file)
+            .args(["--target", &sim.url, "--out"])
+            .arg(dir.join("out"))
+            .stdout(writer.try_clone().expect("it can be shared"))
+            .stderr(writer)
+            .status()
+            .expect("the binary starts");
+        assert_eq!(status.code(), Some(0), "{command}");
+        for file in FILES {
+            assert!(dir.join("out").join(file).exists(), "{command}: no {file}");
+        }
+    }
+}
