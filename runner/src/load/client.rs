@@ -29,6 +29,10 @@ pub(super) struct Connection {
     /// None once it has ended.
     wire: Option<Pin<Box<Wire>>>,
     pub(super) marks: Rc<Marks>,
+    /// Of what the server says, inside TLS where it is spoken.
+    heard: Rc<Marks>,
+    /// How often it had said something when the request under way was handed over.
+    heard_before: u64,
     /// Whether it has carried a request before.
     pub(super) used: bool,
     /// When the request under way was handed over.
@@ -65,6 +69,7 @@ impl Connection {
         request: Request<Full<Bytes>>,
     ) -> Result<http::Response<hyper::body::Incoming>, http1_error::TrySend> {
         self.sent = Instant::now();
+        self.heard_before = self.heard.reads.get();
         let answer = self.send.try_send_request(request);
         self.drive(answer).await
     }
@@ -81,7 +86,8 @@ impl Connection {
 
     /// What a failure on this connection was.
     pub(super) fn end_of(&self, error: &hyper::Error, answered: bool) -> End {
-        let stale = self.used && !answered && !error.is_parse() && self.sent.elapsed() < CLOSE_UNDER_WAY;
+        let unheard = !answered && self.heard.reads.get() == self.heard_before;
+        let stale = self.used && unheard && !error.is_parse() && self.sent.elapsed() < CLOSE_UNDER_WAY;
         if stale {
             return End::Stale(innermost(error));
         }
@@ -164,15 +170,23 @@ impl Client {
         // A request is one write: holding it back for more only adds delay.
         socket.set_nodelay(true).map_err(|error| not_connected(&error))?;
         let (socket, marks) = Marked::new(socket);
-        let stream = match self.target.tls() {
+        let (stream, heard) = match self.target.tls() {
             Some(tls) => tls.connect(socket).await.map_err(End::Tls)?,
-            None => Stream::Left(socket),
+            None => (Stream::Left(socket), Rc::clone(&marks)),
         };
         let (send, wire) = http1::Builder::new()
             .handshake(TokioIo::new(stream))
             .await
             .map_err(|error| End::Refused(error.to_string()))?;
-        Ok(Connection { send, wire: Some(Box::pin(wire)), marks, used: false, sent: Instant::now() })
+        Ok(Connection {
+            send,
+            wire: Some(Box::pin(wire)),
+            marks,
+            heard,
+            heard_before: 0,
+            used: false,
+            sent: Instant::now(),
+        })
     }
 
     /// Keeps a connection whose answer has been read to its end.

@@ -18,18 +18,18 @@ pub(super) struct Marks {
     pub(super) read_at: Cell<Instant>,
     /// The peer ended its side in order.
     pub(super) end_of_file: Cell<bool>,
-    /// A read or a write failed.
+    /// What failed first, a read or a write. What is tried on a broken connection afterwards only says that it is broken.
     pub(super) failure: Cell<Option<io::ErrorKind>>,
 }
 
-/// A socket with [`Marks`].
-pub(super) struct Marked {
-    socket: TcpStream,
+/// A socket with [`Marks`], or whatever speaks over one.
+pub(super) struct Marked<S = TcpStream> {
+    socket: S,
     marks: Rc<Marks>,
 }
 
-impl Marked {
-    pub(super) fn new(socket: TcpStream) -> (Self, Rc<Marks>) {
+impl<S> Marked<S> {
+    pub(super) fn new(socket: S) -> (Self, Rc<Marks>) {
         let marks = Rc::new(Marks {
             reads: Cell::new(0),
             read_at: Cell::new(Instant::now()),
@@ -40,14 +40,14 @@ impl Marked {
     }
 
     fn noted<T>(&self, result: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
-        if let Poll::Ready(Err(error)) = &result {
+        if let (Poll::Ready(Err(error)), None) = (&result, self.marks.failure.get()) {
             self.marks.failure.set(Some(error.kind()));
         }
         result
     }
 }
 
-impl AsyncRead for Marked {
+impl<S: AsyncRead + Unpin> AsyncRead for Marked<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -67,7 +67,7 @@ impl AsyncRead for Marked {
     }
 }
 
-impl AsyncWrite for Marked {
+impl<S: AsyncWrite + Unpin> AsyncWrite for Marked<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let result = Pin::new(&mut self.socket).poll_write(cx, buf);
         self.noted(result)
@@ -92,6 +92,29 @@ impl AsyncWrite for Marked {
     }
 
     fn is_write_vectored(&self) -> bool {
-        true
+        self.socket.is_write_vectored()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    #[tokio::test]
+    async fn what_broke_a_connection_stays_known_whatever_is_tried_on_it_afterwards() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("it is bound");
+        let (ours, accepted) = tokio::join!(TcpStream::connect(address), listener.accept());
+        let (mut socket, marks) = Marked::new(ours.expect("it listens"));
+        let (peer, _) = accepted.expect("it was asked");
+        socket2::SockRef::from(&peer).set_linger(Some(Duration::ZERO)).expect("a socket");
+        drop(peer);
+        socket.read_u8().await.expect_err("it was reset");
+        let written = socket.write_all(b"x").await.expect_err("it is broken");
+        assert_eq!(written.kind(), io::ErrorKind::BrokenPipe);
+        assert_eq!(marks.failure.get(), Some(io::ErrorKind::ConnectionReset));
     }
 }

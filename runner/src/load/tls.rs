@@ -1,9 +1,10 @@
 //! TLS to the target.
 
-use super::io::Marked;
+use super::io::{Marked, Marks};
 use std::fmt;
 use std::io;
 use std::path::Path;
+use std::rc::Rc;
 use std::sync::Arc;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -27,10 +28,11 @@ impl Tls {
         Ok(Self { name, connector: TlsConnector::from(Arc::new(config)) })
     }
 
-    /// Shakes hands; else says why not, and what can be done.
-    pub(super) async fn connect(&self, socket: Marked) -> Result<Stream, String> {
+    /// Shakes hands; else says why not, and what can be done. The marks are of what comes out of TLS.
+    pub(super) async fn connect(&self, socket: Marked) -> Result<(Stream, Rc<Marks>), String> {
         let shaken = self.connector.connect(self.name.clone(), socket).await;
-        shaken.map(|stream| Stream::Right(Box::new(stream))).map_err(|error| self.in_words(&error))
+        let (stream, heard) = Marked::new(shaken.map_err(|error| self.in_words(&error))?);
+        Ok((Stream::Right(Box::new(stream)), heard))
     }
 
     fn in_words(&self, error: &io::Error) -> String {
@@ -85,5 +87,5 @@ impl fmt::Debug for Tls {
 }
 
 /// A connection to the target, as it is or by TLS. The socket below is what remembers when it was read: decrypting is no
-/// part of that.
-pub(super) type Stream = Either<Marked, Box<TlsStream<Marked>>>;
+/// part of that. What is read from TLS is remembered too: much that comes on the socket is TLS's own, its end for one.
+pub(super) type Stream = Either<Marked, Box<Marked<TlsStream<Marked>>>>;

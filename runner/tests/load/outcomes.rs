@@ -233,6 +233,17 @@ fn a_close_that_meets_the_next_request_is_told_from_one_amid_it() {
             assert_eq!(server.asked().len(), 2, "a request was sent twice");
         }
     }
+    // Whoever said anything has seen the request.
+    for said in ["HTTP/1.1 200 OK\r\ncontent-ty", "HTTP/1.1 100 Continue\r\n\r\n", "H"] {
+        let server = Server::start(move |asked| match asked.number {
+            Some(0) => good(),
+            _ => vec![Step::Send(said.into()), Step::Close],
+        });
+        let two =
+            |_| load(brownout_injector::scenario::Arrival::Closed { concurrency: 1, requests: Some(2) });
+        let recording = run(&requests(two, &server.url(), 5_000), &mut (), &Stop::default()).expect("a run");
+        assert_eq!(recording.requests[1].outcome, Outcome::ResetMidstream, "{said}");
+    }
     // On a new connection there was nothing to be closed before.
     let server = Server::start(|_| vec![Step::Close]);
     let recording = run(&requests(load, &server.url(), 1), &mut (), &Stop::default()).expect("a run");

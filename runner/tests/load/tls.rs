@@ -84,6 +84,23 @@ fn answers_that_break_off_are_told_as_without_tls() {
     }
 }
 
+#[test]
+fn a_close_that_meets_the_next_request_is_told_from_one_amid_its_answer() {
+    // The end of TLS itself comes in bytes too, and they are no answer.
+    for (steps, outcome) in [
+        (vec![Step::Close], Outcome::StaleKeepalive),
+        (vec![Step::Reset], Outcome::StaleKeepalive),
+        (vec![Step::Send(b"HTTP/1.1 200 OK\r\ncontent-ty".to_vec()), Step::Close], Outcome::ResetMidstream),
+    ] {
+        let server = Server::start(move |asked| if asked.number == Some(0) { good() } else { steps.clone() });
+        let authority = Authority::new("known");
+        let front = Front::start(server.address, &authority.identity(&["127.0.0.1"]), HTTP1);
+        let recording = recorded(&trusting(requests(one_by_one(2), &front.url(), 5_000), authority.file()));
+        assert_eq!(front.handshakes(), 1);
+        assert_eq!(recording.requests[1].outcome, outcome, "{:?}", recording.requests[1]);
+    }
+}
+
 /// What a request is told by a client that trusts `trust`, and what a question before the run is.
 fn refused(url: &str, trust: &Path) -> String {
     let recording = recorded(&trusting(requests(load, url, 1), trust));
