@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use brownout_injector::Scenario;
 use brownout_injector::load::{Diagnostics, Outside, Remark, load_bytes, load_with};
-use brownout_runner::load::check_prompts;
+use brownout_runner::load::{check_prompts, open_patiently};
 use std::io::Read;
 use std::path::Path;
 
@@ -53,7 +53,7 @@ fn prompts(path: &Path) -> Option<Remark> {
 
 fn bytes(file: &Path) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    std::fs::File::open(file)
+    open_patiently(file)
         .and_then(|opened| opened.take(ENOUGH).read_to_end(&mut bytes))
         .with_context(|| format!("cannot read {}", file.display()))?;
     Ok(bytes)

@@ -1,12 +1,12 @@
 //! What is asked: made-up prompts of a known length, or a file of real ones.
 
+use super::patient::open_patiently;
 use super::{LoadError, lengths};
 use brownout_injector::Draw;
 use brownout_injector::scenario::{OutputLength, PromptSource};
 use brownout_injector::units::LengthDist;
 use serde::Deserialize;
 use serde_json::Value;
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
@@ -165,10 +165,14 @@ pub fn check_prompts(path: &Path) -> Result<(), LoadError> {
 fn read_file(path: &Path) -> Result<Vec<FileLine>, LoadError> {
     let file = path.display().to_string();
     let text = read_at_most(path, MAX_FILE).map_err(|error| LoadError::File { file: file.clone(), error })?;
+    // Some editors and shells begin UTF-8 with the mark that tells UTF-16's byte order.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let mut lines = Vec::new();
     for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let bad = |why: String| LoadError::Line { file: file.clone(), line: index + 1, why };
-        let parsed: FileLine = serde_json::from_str(line).map_err(|error| bad(error.to_string()))?;
+        let parsed: FileLine = serde_json::from_str(line)
+            // To the parser each line is the first.
+            .map_err(|error| bad(error.to_string().replace(" at line 1 column ", " at column ")))?;
         match (&parsed.prompt, &parsed.messages) {
             (Some(_), Some(_)) => return Err(bad("`prompt` and `messages` exclude each other".to_owned())),
             (None, None) => return Err(bad("neither `prompt` nor `messages`".to_owned())),
@@ -189,7 +193,7 @@ fn read_file(path: &Path) -> Result<Vec<FileLine>, LoadError> {
 /// A text of at most so many bytes, whatever it comes from: a pipe or a device may have no end.
 fn read_at_most(path: &Path, most: u64) -> io::Result<String> {
     let mut text = String::new();
-    let read = File::open(path)?.take(most + 1).read_to_string(&mut text)?;
+    let read = open_patiently(path)?.take(most + 1).read_to_string(&mut text)?;
     if read as u64 > most {
         return Err(io::Error::other(format!("it has more than {most} bytes")));
     }
@@ -262,6 +266,17 @@ mod tests {
         assert_eq!(prompts.prompt(1).input.text(), "two");
         assert_eq!(prompts.prompt(1).max_tokens, 7);
         assert_eq!(prompts.prompt(2), prompts.prompt(0));
+    }
+
+    #[test]
+    fn a_file_may_come_from_an_editor_that_marks_utf_8_and_ends_lines_with_cr() {
+        let prompts =
+            from_file("\u{feff}{\"prompt\": \"one\"}\r\n{\"prompt\": \"two\"}\r\n").expect("a good file");
+        assert_eq!(prompts.prompt(0).input.text(), "one");
+        assert_eq!(prompts.prompt(1).input.text(), "two");
+        let error =
+            from_file("{\"prompt\": \"one\"}\n{\"prompt\" 1}\n").expect_err("a colon is missing").to_string();
+        assert!(error.contains("prompts.jsonl:2: expected `:` at column 11"), "{error}");
     }
 
     #[test]
