@@ -1,11 +1,15 @@
 //! Signals: the first asks for an orderly end, the second ends at once.
 
 use anyhow::{Context, Result};
+use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// What a shell reports for a process that Ctrl-C ended.
 pub(crate) const INTERRUPTED: i32 = 130;
+
+/// Signals this close together are one wish: `timeout` signals the command and then its whole process group.
+const ONE_WISH: Duration = Duration::from_millis(500);
 
 /// A small runtime for commands that wait for signals.
 pub(crate) fn runtime() -> Result<Runtime> {
@@ -54,7 +58,8 @@ impl Signals {
     }
 }
 
-/// Calls `first` when SIGINT or SIGTERM comes, and ends the process at once when another does.
+/// Calls `first` when SIGINT or SIGTERM comes, and ends the process at once when another does that is no
+/// echo of the first.
 pub(crate) fn on_interrupt(first: impl FnOnce() + Send + 'static) -> Result<()> {
     std::thread::Builder::new()
         .name("signals".to_owned())
@@ -64,8 +69,13 @@ pub(crate) fn on_interrupt(first: impl FnOnce() + Send + 'static) -> Result<()> 
                 let Ok(mut signals) = Signals::new() else { return };
                 signals.terminate().await;
                 first();
-                signals.terminate().await;
-                std::process::exit(INTERRUPTED);
+                let asked = Instant::now();
+                loop {
+                    signals.terminate().await;
+                    if asked.elapsed() > ONE_WISH {
+                        std::process::exit(INTERRUPTED);
+                    }
+                }
             });
         })
         .context("cannot start the signal thread")?;
