@@ -238,3 +238,42 @@ fn a_run_that_nobody_listens_to_ends_as_any_other() {
         }
     }
 }
+
+#[test]
+fn a_run_for_want_of_sockets_blames_no_server() {
+    let _turn = turn();
+    let sim = Server::sim();
+    for command in ["run", "load"] {
+        let dir = folder(&format!("few-sockets-{command}"));
+        let many = LOAD.replace("rate: 50", "rate: 150").replace("constant: 6", "constant: 100");
+        let file = scenario(&dir, &format!("{many}sla: [error rate < 1%]\n"));
+        let mut limited = std::process::Command::new("sh");
+        // The hard limit too: brownout takes all that it may.
+        limited.args(["-c", "ulimit -n 64; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_brownout"), command]);
+        let output = output(limited.arg(file).args(["--target", &sim.url, "--out"]).arg(dir.join("out")));
+        let said = said(&output);
+        assert_eq!(output.status.code(), Some(3), "{said}");
+        assert!(said.contains("the client could not make") && said.contains("no socket left"), "{said}");
+        let requests = json_lines(&dir.join("out").join("requests.jsonl"));
+        let outcome = |name: &str| requests.iter().filter(|request| request["outcome"] == name).count();
+        assert!(outcome("client_cancelled") > 0 && outcome("ok") > 0, "{said}");
+        assert_eq!(outcome("client_cancelled") + outcome("ok"), requests.len(), "{said}");
+    }
+}
+
+#[test]
+fn a_run_that_timeout_ends_still_reports() {
+    let _turn = turn();
+    let sim = Server::sim();
+    let dir = folder("timeout");
+    let file = scenario(&dir, LOAD);
+    let out = dir.join("out");
+    // It signals the command and then its whole group: one wish that comes twice.
+    let mut timeout = std::process::Command::new("timeout");
+    timeout.args(["3", env!("CARGO_BIN_EXE_brownout"), "run"]).arg(file);
+    let output = output(timeout.args(["--target", &sim.url, "--out"]).arg(&out));
+    assert_eq!(output.status.code(), Some(124), "{}", said(&output));
+    for file in FILES {
+        assert!(out.join(file).exists(), "no {file}: {}", said(&output));
+    }
+}

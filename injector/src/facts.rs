@@ -34,3 +34,10 @@ pub const REQUEST_NUMBER: &str = "x-brownout-request";
 
 /// The response header that names the faults which fired on a request, separated by commas.
 pub const FAULT_HEADER: &str = "x-brownout-fault";
+
+/// The response header that says what went wrong between the proxy and the server.
+pub const ERROR_HEADER: &str = "x-brownout-error";
+
+/// What [`ERROR_HEADER`] says where the proxy itself could open no connection, for want of descriptors, ports or memory:
+/// that tells nothing of the server.
+pub const NO_SOCKET: &str = "the proxy has no socket left";

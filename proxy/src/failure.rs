@@ -3,14 +3,14 @@
 
 use crate::body::Body;
 use crate::meter::Origin;
+use brownout_injector::facts::NO_SOCKET;
 use brownout_injector::wire::{Api, ProviderError};
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{HeaderName, Response, StatusCode};
 use std::convert::Infallible;
 use std::fmt;
 
-/// The response header that says what went wrong between the proxy and the server.
-pub const ERROR_HEADER: &str = "x-brownout-error";
+pub use brownout_injector::facts::ERROR_HEADER;
 
 /// Why a request got no answer from the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -33,6 +33,9 @@ pub enum Failure {
     /// TLS to the server failed.
     #[error("upstream TLS failed: {0}")]
     Tls(TlsFailure),
+    /// The system gives the proxy no socket to connect with: no descriptor, no port, no memory.
+    #[error("{NO_SOCKET}")]
+    NoSocket,
     /// The client's own body broke off or is malformed.
     #[error("request body broke off")]
     ClientBody,
@@ -100,12 +103,20 @@ impl<E: fmt::Display> fmt::Display for Unanswered<E> {
 impl<E: fmt::Debug + fmt::Display> std::error::Error for Unanswered<E> {}
 
 /// How many kinds are counted.
-pub(crate) const KINDS: usize = 7;
+pub(crate) const KINDS: usize = 8;
 
 impl Failure {
     /// The names of the counted kinds in metrics.
-    pub const NAMES: [&'static str; KINDS] =
-        ["refused", "unreachable", "connect_timeout", "reset", "malformed", "tls", "client_body"];
+    pub const NAMES: [&'static str; KINDS] = [
+        "refused",
+        "unreachable",
+        "connect_timeout",
+        "reset",
+        "malformed",
+        "tls",
+        "client_body",
+        "no_socket",
+    ];
 
     /// Its place among the counted kinds.
     pub(crate) const fn index(self) -> usize {
@@ -117,13 +128,14 @@ impl Failure {
             Self::Malformed => 4,
             Self::Tls(_) => 5,
             Self::ClientBody => 6,
+            Self::NoSocket => 7,
         }
     }
 
     /// The status that gateways usually give for it.
     const fn status(self) -> StatusCode {
         match self {
-            Self::Refused | Self::Unreachable => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Refused | Self::Unreachable | Self::NoSocket => StatusCode::SERVICE_UNAVAILABLE,
             Self::ConnectTimeout => StatusCode::GATEWAY_TIMEOUT,
             Self::Reset | Self::Malformed | Self::Tls(_) => StatusCode::BAD_GATEWAY,
             Self::ClientBody => StatusCode::BAD_REQUEST,

@@ -251,10 +251,15 @@ pub(crate) async fn tcp(worker: &Worker) -> Result<TcpStream, Failure> {
     Ok(stream)
 }
 
+/// EMFILE, ENFILE, ENOMEM and ENOBUFS: what is short is ours, and says nothing of the server.
+const OURS: [i32; 4] = [24, 23, 12, 105];
+
 fn io_reason(error: &io::Error) -> Failure {
     match error.kind() {
         io::ErrorKind::ConnectionRefused => Failure::Refused,
         io::ErrorKind::TimedOut => Failure::ConnectTimeout,
+        io::ErrorKind::AddrNotAvailable => Failure::NoSocket,
+        _ if error.raw_os_error().is_some_and(|code| OURS.contains(&code)) => Failure::NoSocket,
         _ => Failure::Unreachable,
     }
 }

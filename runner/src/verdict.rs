@@ -4,7 +4,7 @@
 //! already broken make a run inconclusive, whatever the lines say. A client that was merely late makes those lines
 //! inconclusive that its lateness could have decided (`sla::lateness`).
 
-use crate::record::ClientHealth;
+use crate::record::{ClientHealth, Outcome, RequestRecord};
 use crate::report::text;
 use crate::sla::lateness::Lateness;
 use crate::sla::{LineOutcome, LineResult};
@@ -86,6 +86,9 @@ pub const LAG_SHARE_OF_TTFT: f64 = 0.1;
 /// A single stall of the event loop longer than this many seconds spoils a run (a laptop that slept, say).
 pub const LONGEST_STALL: f64 = 1.0;
 
+/// The share of requests that the client may fail to make; beyond it those are missing that would have been the worst.
+pub const MOST_UNMADE: f64 = 0.01;
+
 /// What is wrong with the client.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClientFindings {
@@ -95,6 +98,22 @@ pub struct ClientFindings {
     pub late: Vec<String>,
     /// The same in numbers.
     pub lateness: Lateness,
+}
+
+/// Says where the client did not make so many of the requests that were due that the rest proves nothing.
+#[must_use]
+pub fn unmade(requests: &[RequestRecord]) -> Option<String> {
+    let unmade = || requests.iter().filter(|request| request.outcome == Outcome::ClientCancelled);
+    let (count, all) = (unmade().count(), requests.len());
+    let why = unmade().find_map(|request| request.error.as_deref()).unwrap_or("it was cancelled");
+    (count as f64 > MOST_UNMADE * all as f64).then(|| {
+        format!(
+            "the client could not make {} of {} requests, more than {}: {why}",
+            text::count(count as u64),
+            text::count(all as u64),
+            text::share(MOST_UNMADE)
+        )
+    })
 }
 
 /// Judges the client. `ttft` is the median service time to the first token, in seconds.

@@ -2,7 +2,7 @@
 
 mod common;
 
-use brownout_runner::record::{ClientHealth, Phase};
+use brownout_runner::record::{ClientHealth, Outcome, Phase};
 use brownout_runner::report::Report;
 use brownout_runner::sla::LineOutcome;
 use brownout_runner::verdict::VerdictKind;
@@ -13,6 +13,24 @@ fn a_saturated_client_proves_nothing() {
     let mut run = story(1.0);
     run.recording.client = ClientHealth { cpu: 0.99, ..run.recording.client };
     assert_eq!(run.report().verdict.kind, VerdictKind::Inconclusive);
+}
+
+#[test]
+fn a_client_that_did_not_make_all_requests_proves_nothing() {
+    let with_unmade = |share: f64| {
+        let mut run = story(1.0);
+        let count = (run.recording.requests.len() as f64 * share) as usize;
+        for request in run.recording.requests.iter_mut().take(count) {
+            request.outcome = Outcome::ClientCancelled;
+            request.error = Some("no socket left".to_owned());
+        }
+        run.report()
+    };
+    assert!(with_unmade(0.009).client_findings.is_empty(), "a hundredth is bearable");
+    let report = with_unmade(0.02);
+    assert_eq!(report.verdict.kind, VerdictKind::Inconclusive);
+    let told = &report.client_findings[0];
+    assert!(told.contains("could not make") && told.ends_with("no socket left"), "{told}");
 }
 
 /// The story with every send outside or inside the baseline late by `lag` seconds.

@@ -6,7 +6,7 @@ use super::outcome::{Deadline, End, Facts, mismatch, outcome};
 use super::worker::Live;
 use crate::record::{Outcome, Phase, RequestRecord};
 use brownout_injector::draw::stable_hash;
-use brownout_injector::facts::FAULT_HEADER;
+use brownout_injector::facts::{ERROR_HEADER, FAULT_HEADER, NO_SOCKET};
 use brownout_injector::scenario::Timeouts;
 use brownout_injector::wire::Api;
 use bytes::Bytes;
@@ -284,7 +284,10 @@ async fn exchange(shared: &Shared, request: Request<Full<Bytes>>, seen: &mut See
                 Some(connection.marks.read_at.get().saturating_duration_since(seen.sent).as_secs_f64());
             seen.status = Some(response.status().as_u16());
             seen.faults = faults(response.headers());
-            let end = if response.status().is_success() {
+            let end = if response.headers().get(ERROR_HEADER).is_some_and(|why| why == NO_SOCKET) {
+                // The proxy is part of the measurement: what it lacks is no failure of the server.
+                End::Client(NO_SOCKET.to_owned())
+            } else if response.status().is_success() {
                 if is_event_stream(response.headers()) {
                     seen.answer = Answer::events(shared.api);
                 } else {

@@ -24,7 +24,7 @@ use crate::summary::good::GoodRule;
 use crate::summary::phase::{PhaseSummary, outcomes};
 use crate::summary::recovery::{Detection, Recovery, detect, recover};
 use crate::summary::timeline::Timeline;
-use crate::verdict::{Grounds, Verdict, client_findings, reach};
+use crate::verdict::{Grounds, Verdict, client_findings, reach, unmade};
 use brownout_injector::Scenario;
 use brownout_injector::journal::Entry;
 use brownout_injector::sla::Line;
@@ -164,7 +164,8 @@ impl Report {
         let aligned = Aligned::new(journal, &prepared.spans);
         let healed = aligned.healed();
         let (mut sla, recovery) = prepared.judge(scenario, meta.mode, healed);
-        let client_findings = client_findings(&client, median_ttft(&recording.requests));
+        let mut client_findings = client_findings(&client, median_ttft(&recording.requests));
+        client_findings.unfit.extend(unmade(&recording.requests));
         let lateness = client_findings.lateness;
         let parts: &[Part] = match meta.mode {
             Mode::Run => &[Part::Judged, Part::Baseline],
