@@ -92,7 +92,7 @@ pub enum Arrival {
         /// Users.
         #[schemars(range(min = 1, max = MAX_CONCURRENCY))]
         concurrency: u32,
-        /// At most this many requests in all.
+        /// At most this many requests in all, those of the warm-up included.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schemars(range(min = 1))]
         requests: Option<u64>,

@@ -200,7 +200,7 @@ impl Report {
             faults: &faults,
             client: &client_findings,
             cut_short: recording.cut_short.as_deref(),
-            invalid: unread.or_else(|| invalid(&phases, &sla, run)),
+            invalid: unread.or_else(|| invalid(recording.requests.len(), &phases, &sla, run)),
         });
         Self {
             report_version: REPORT_VERSION,
@@ -419,10 +419,17 @@ fn median_ttft(requests: &[RequestRecord]) -> Option<f64> {
     of_sorted(&ttfts, 0.5)
 }
 
-/// Why the run could not be carried out, if so.
-fn invalid(phases: &[PhaseData<'_>], sla: &[LineResult], run: bool) -> Option<String> {
+/// Why the run could not be carried out, if so. `sent`: all requests, those of the warm-up too.
+fn invalid(sent: usize, phases: &[PhaseData<'_>], sla: &[LineResult], run: bool) -> Option<String> {
     if phases.iter().all(|phase| phase.requests.is_empty()) {
-        return Some("no request was sent".to_owned());
+        // So it goes where a closed loop's number of requests is small: the warm-up uses it up.
+        return Some(match sent {
+            0 => "no request was sent".to_owned(),
+            sent => format!(
+                "no request was sent after the warm-up, which took all {} of them: ask for more, or for a shorter one",
+                text::count(sent as u64)
+            ),
+        });
     }
     let dead = |phase: &PhaseData<'_>| {
         let alive = phase.requests.iter().any(|request| request.outcome == Outcome::Ok);

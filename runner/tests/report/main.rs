@@ -211,6 +211,19 @@ fn a_baseline_that_breaks_the_line_is_said_so() {
     assert!(report.sla[0].reason.contains("baseline already breaks"), "{}", report.sla[0].reason);
 }
 
+/// A closed loop with a number of requests can spend them all before anything is measured.
+#[test]
+fn a_warm_up_that_took_all_requests_is_said_so() {
+    let mut run = story(1.0);
+    run.recording.requests.retain(|request| request.phase == Phase::Warmup);
+    let sent = run.recording.requests.len();
+    let verdict = run.report().verdict;
+    assert_eq!(verdict.kind, VerdictKind::Invalid);
+    assert!(sent > 0 && verdict.reasons[0].contains(&format!("took all {sent} of them")), "{verdict:?}");
+    run.recording.requests.clear();
+    assert_eq!(run.report().verdict.reasons, ["no request was sent"]);
+}
+
 #[test]
 fn too_few_samples_are_no_pass_but_may_be_a_break() {
     let mut run = story(1.0);
