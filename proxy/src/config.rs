@@ -25,7 +25,9 @@ pub struct Config {
     pub workers: usize,
     /// Speak HTTP/2 to the server for every request (gRPC from HTTP/2 clients always is).
     pub upstream_h2: bool,
-    /// Pass header names on as they were written, not in lower case (HTTP/1.1 on both sides).
+    /// Pass header names on as they were written, not in lower case (HTTP/1.1 on both sides). A client whose first
+    /// request on a connection has no name that begins with a capital, and a server none of whose answers has, are
+    /// taken to write none later.
     pub preserve_case: bool,
     /// Bounds on what clients may take.
     pub limits: Limits,

@@ -87,7 +87,10 @@ impl Line {
             Ok(response) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
                 Then::Done(Err(Failure::Malformed.into()))
             }
-            Ok(response) => answered(Lease::new(driven, worker, &response), response),
+            Ok(response) => {
+                worker.server_spelling.learn(&driven.link.spelling);
+                answered(Lease::new(driven, worker, &response), response)
+            }
             Err(mut error) => match error.take_message().map(Box::new).or(spare) {
                 Some(again) => {
                     bump(&worker.site().meter.upstream_retries, 1);

@@ -43,6 +43,7 @@ mod shape;
 mod shaped;
 mod site;
 mod small_writes;
+mod spelling;
 mod stack;
 mod tls;
 mod tunnel;

@@ -11,6 +11,7 @@
 
 use crate::call::Sending;
 use crate::small_writes::poll_write_pieces;
+use crate::spelling::Spelling;
 use crate::tls::Stream;
 use bytes::{Buf, Bytes};
 use futures_util::task::AtomicWaker;
@@ -47,6 +48,8 @@ pub(crate) struct Link {
     /// The socket did not take all bytes of the last write.
     blocked: AtomicBool,
     taking_over: AtomicBool,
+    /// How the server spells, where heads are looked at.
+    pub(crate) spelling: Spelling,
     waker: AtomicWaker,
 }
 
@@ -149,6 +152,7 @@ impl ServerIo {
             // `HTTP/1.1 100 Continue`: the answer proper is still to come.
             let interim = head.get(9) == Some(&b'1') && head.get(9..12) != Some(b"101");
             let stream = announces_events(head);
+            self.link.spelling.saw(head);
             self.head = Vec::new();
             at = end;
             if !interim {

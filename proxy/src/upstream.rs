@@ -215,7 +215,9 @@ async fn send_h2(worker: Arc<Worker>, mut request: Request<Sending>) -> Result<R
 
 fn builder(worker: &Worker) -> http1::Builder {
     let mut builder = http1::Builder::new();
-    builder.max_buf_size(READ_BUFFER).preserve_header_case(worker.preserve_case());
+    builder
+        .max_buf_size(READ_BUFFER)
+        .preserve_header_case(worker.preserve_case() && worker.server_spelling.is_worth_keeping());
     builder
 }
 

@@ -6,11 +6,13 @@ use crate::config::Upstream;
 use crate::meter::bump;
 use crate::pool::Pool;
 use crate::site::Site;
+use crate::spelling::{Spelling, has_capitals};
 use crate::stack;
 use crate::tls::Tls;
 use crate::tunnel;
 use hyper::server::conn::{http1, http2};
 use hyper_util::rt::TokioExecutor;
+use rustix::net::RecvFlags;
 use std::collections::HashMap;
 use std::ops::Deref;
 use std::pin::Pin;
@@ -27,6 +29,8 @@ const SWEEP: Duration = Duration::from_millis(500);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 /// The first bytes of HTTP/2 with prior knowledge (RFC 9113, 3.4), as many as tell it from any HTTP/1.1 method.
 const H2_PREFACE: &[u8] = b"PRI";
+/// How much of what a client says first is looked at: most heads are there whole.
+const FIRST_LOOK: usize = 1 << 10;
 /// The first byte of a TLS handshake record (RFC 8446, 5.1).
 const TLS_HANDSHAKE: u8 = 0x16;
 
@@ -35,6 +39,7 @@ const TLS_HANDSHAKE: u8 = 0x16;
 pub(crate) struct Worker {
     site: Arc<Site>,
     pub(crate) pool: Pool,
+    pub(crate) server_spelling: Spelling,
     settings: Settings,
     clients: Mutex<HashMap<u64, Arc<Client>>>,
     next_client: AtomicU64,
@@ -56,6 +61,7 @@ impl Worker {
         Arc::new(Self {
             site,
             pool: Pool::default(),
+            server_spelling: Spelling::default(),
             settings,
             clients: Mutex::new(HashMap::new()),
             next_client: AtomicU64::new(0),
@@ -175,7 +181,7 @@ async fn connection(worker: Arc<Worker>, stream: TcpStream, drain: CancellationT
             let mut builder = http1::Builder::new();
             builder
                 .max_buf_size(worker.limits().header_bytes.max(8192))
-                .preserve_header_case(worker.preserve_case())
+                .preserve_header_case(worker.preserve_case() && may_write_capitals(&stream))
                 .auto_date_header(false);
             let io = ClientIo::new(stream, client.clone(), worker.clone());
             Serve::new(builder.serve_connection(io, service).with_upgrades(), client).await;
@@ -199,6 +205,14 @@ enum Speaks {
     Http1,
     Http2,
     Tls,
+}
+
+/// Whether the head that a client begins with has header names with capitals, or is not there whole.
+fn may_write_capitals(stream: &TcpStream) -> bool {
+    // Not across an await: a connection would be larger by it for all its life.
+    let mut first = [0; FIRST_LOOK];
+    let Ok((length, _)) = rustix::net::recv(stream, &mut first, RecvFlags::PEEK) else { return true };
+    memchr::memmem::find(&first[..length], b"\r\n\r\n").is_none_or(|end| has_capitals(&first[..end]))
 }
 
 /// What a client speaks, by its first bytes; they stay in the socket. Nothing where it left before it said anything.

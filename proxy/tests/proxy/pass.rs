@@ -26,6 +26,32 @@ async fn a_request_and_its_answer_pass_unchanged() {
     bench.traffic(|traffic| traffic.finished(Origin::Organic, Outcome::Ok) == 1).await;
 }
 
+/// Each side may write its header names as it likes, whatever the other does, on every connection.
+#[tokio::test]
+async fn header_names_pass_as_they_were_written() {
+    const LOWER: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 0\r\n\r\n";
+    const CAPITALS: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 0\r\n\r\n";
+    const ASKS_LOWER: &str = "GET /lower HTTP/1.1\r\nhost: model.test\r\nx-mine: 1\r\n\r\n";
+    const ASKS_CAPITALS: &str = "GET /capitals HTTP/1.1\r\nHost: model.test\r\nX-Mine: 1\r\n\r\n";
+    // This server spells as it was asked to, and closes: each request has connections of its own.
+    let server = Server::start(|seen| {
+        let answer = if seen.path() == "/lower" { LOWER } else { CAPITALS };
+        vec![Do::Send(answer.into()), Do::Close]
+    })
+    .await;
+    let bench = Bench::start(&server.url());
+    for round in 0..4 {
+        // From the second on it is known how the server has spelled so far.
+        let asks = if round % 2 == 0 { ASKS_LOWER } else { ASKS_CAPITALS };
+        let answer = bench.client().await.ask(asks).await;
+        assert_eq!(server.seen()[round].head, asks);
+        // Only the first answer with capitals of a server that wrote none before is not known as such in time.
+        if round != 1 {
+            assert_eq!(answer.head, if round % 2 == 0 { LOWER } else { CAPITALS });
+        }
+    }
+}
+
 #[tokio::test]
 async fn connections_are_kept_on_both_sides() {
     let server = Server::saying(chat_json()).await;
