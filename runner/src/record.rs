@@ -160,8 +160,8 @@ pub struct RequestRecord {
     /// Send to last token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_token: Option<f64>,
-    /// Gaps between reads that brought token events, in seconds. An event that came in the same read as the one
-    /// before adds none (it is counted in `coalesced`), so there are `chunks - coalesced - 1` of them.
+    /// Time between a token event and the one before, in seconds: `chunks - 1` of them. 0 is an event that came in
+    /// the same read as the one before; how long the server took for it is not known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gaps: Vec<f32>,
     /// Token events.

@@ -241,11 +241,9 @@ impl Answer {
         self.text(reading);
         let same_read = self.last_read == Some(number);
         if let Some(last) = self.last_token {
-            if same_read {
-                self.coalesced += 1;
-            } else {
-                self.gaps.push((at - last).max(0.0) as f32);
-            }
+            self.coalesced += u32::from(same_read);
+            // Two reads are never at one moment, however coarse the clock.
+            self.gaps.push(if same_read { 0.0 } else { ((at - last) as f32).max(f32::MIN_POSITIVE) });
         }
         self.last_read = Some(number);
         self.chunks += 1;

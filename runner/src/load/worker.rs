@@ -67,8 +67,8 @@ pub(super) struct Live {
 impl Live {
     pub(super) fn tokens(&mut self, count: u64, gaps: &[f32]) {
         self.tokens += count;
-        let room = SAMPLES.saturating_sub(self.gaps.len()).min(gaps.len());
-        self.gaps.extend_from_slice(&gaps[..room]);
+        let room = SAMPLES.saturating_sub(self.gaps.len());
+        self.gaps.extend(gaps.iter().filter(|gap| **gap > 0.0).take(room));
     }
 
     pub(super) fn first(&mut self, ttft: f32) {

@@ -65,6 +65,9 @@ fn write(report: &Report, md: &mut String) -> std::fmt::Result {
                 finding_word(change.finding)
             )?;
         }
+        if let Some(bursts) = bursts(report) {
+            writeln!(md, "\n{bursts}")?;
+        }
     }
     let (shown, over) = (detection_words(report), recovery_words(report));
     writeln!(md, "\n## Detection and recovery\n\n{}\n\n{}", escape(&shown), escape(&over))?;
@@ -167,6 +170,26 @@ pub const fn outcome_word(outcome: LineOutcome) -> &'static str {
         LineOutcome::Inconclusive => "inconclusive",
         LineOutcome::NotJudged => "not judged",
     }
+}
+
+/// What is said where tokens came in bursts, as ITL and TPOT then part; nothing otherwise.
+pub(crate) fn bursts(report: &Report) -> Option<String> {
+    /// Below this share of the token events, a burst moves neither.
+    const FEW: f64 = 0.05;
+    let burst = |phase: &PhaseSummary| phase.jitter.coalesced_share.filter(|share| *share > FEW);
+    let phases: Vec<String> = report
+        .phases
+        .iter()
+        .filter_map(|phase| burst(phase).map(|share| format!("{}: {}", phase.phase, text::share(share))))
+        .collect();
+    (!phases.is_empty()).then(|| {
+        format!(
+            "Tokens came in bursts ({} of the token events came in one read with the one before). ITL is the pause \
+             between reads and does not see them; TPOT counts every token, and falls where tokens that were held come \
+             at once: that is no better service.",
+            phases.join(", ")
+        )
+    })
 }
 
 /// The word for a finding.

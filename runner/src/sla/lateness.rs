@@ -56,8 +56,9 @@ impl Lateness {
                 // Twice: time per token counts from the first token, which has moved already. For E2E that errs on the
                 // side of doubt.
                 request.last_token = earlier(earlier(request.last_token));
-                for gap in &mut request.gaps {
-                    *gap = (*gap - self.reads as f32).max(0.0);
+                // A gap that vanishes stays one: 0 would say that both events came in one read.
+                for gap in request.gaps.iter_mut().filter(|gap| **gap > 0.0) {
+                    *gap = (*gap - self.reads as f32).max(f32::MIN_POSITIVE);
                 }
             }
         }

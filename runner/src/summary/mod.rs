@@ -73,12 +73,17 @@ pub fn tokens_per_event(request: &RequestRecord) -> f64 {
     if request.chunks == 0 { 1.0 } else { f64::from(request.output_tokens) / f64::from(request.chunks) }
 }
 
-/// The gaps between tokens of a request: those between events, shared among the tokens of an event where the server
-/// says that events carry several.
+/// The gaps between reads that brought token events: the pauses that a reader sees.
+pub fn pauses(request: &RequestRecord) -> impl Iterator<Item = f32> + '_ {
+    request.gaps.iter().copied().filter(|gap| *gap > 0.0)
+}
+
+/// The gaps between tokens of a request: its pauses, shared among the tokens of an event where the server says that
+/// events carry several.
 pub fn token_gaps(request: &RequestRecord) -> impl Iterator<Item = f64> + '_ {
     let several = request.tokens_from_usage.then(|| tokens_per_event(request));
     let share = several.filter(|tokens| *tokens > SEVERAL_TOKENS_AN_EVENT).unwrap_or(1.0);
-    request.gaps.iter().map(move |gap| f64::from(*gap) / share)
+    pauses(request).map(move |gap| f64::from(gap) / share)
 }
 
 /// Send to last token, from the scheduled send.

@@ -1,7 +1,7 @@
 //! What one phase was like.
 
 use super::data::{PhaseData, Series};
-use super::{token_gaps, tokens_per_event};
+use super::{pauses, token_gaps, tokens_per_event};
 use crate::record::{Outcome, RequestRecord};
 use crate::stats::{Estimate, jitter, mean, quantile, rate};
 use brownout_injector::sla::{Metric, Statistic};
@@ -84,7 +84,7 @@ pub struct Jitter {
     pub mean_change: Option<f64>,
     /// p99 - p50 of all gaps, in seconds.
     pub spread: Option<f64>,
-    /// Token events that came in one read with the one before / all events: their gaps of nothing pull medians down.
+    /// Token events that came in one read with the one before / all events: they add no gap.
     pub coalesced_share: Option<f64>,
     /// Tokens in an event, by the server's own count.
     pub tokens_per_event: Option<f64>,
@@ -183,10 +183,10 @@ fn jitter_of(data: &PhaseData<'_>) -> Jitter {
     let (mut sum, mut changes, mut coalesced, mut chunks, mut tokens) = (0.0, 0, 0_u64, 0_u64, 0.0);
     for request in complete() {
         // Scaled gaps change by as much as the raw ones, scaled.
-        let scale = token_gaps(request).next().zip(request.gaps.first());
-        let scale =
-            scale.map_or(1.0, |(token, event)| if *event > 0.0 { token / f64::from(*event) } else { 1.0 });
-        let (change, n) = jitter::changes(&request.gaps);
+        let pauses: Vec<f32> = pauses(request).collect();
+        let scale = token_gaps(request).next().zip(pauses.first());
+        let scale = scale.map_or(1.0, |(token, event)| token / f64::from(*event));
+        let (change, n) = jitter::changes(&pauses);
         if change.is_finite() {
             sum += change * scale;
             changes += n;

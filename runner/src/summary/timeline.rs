@@ -87,7 +87,7 @@ impl Timeline {
                 let Some(i) = index(at) else { continue };
                 bins[i].tokens += tokens;
                 if let Some(gap) = event.checked_sub(1).and_then(|event| request.gaps.get(event)) {
-                    gaps[i].extend(Some(f64::from(*gap)).filter(|gap| gap.is_finite()));
+                    gaps[i].extend(Some(f64::from(*gap)).filter(|gap| gap.is_finite() && *gap > 0.0));
                 }
             }
         }

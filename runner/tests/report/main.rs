@@ -224,6 +224,33 @@ fn a_warm_up_that_took_all_requests_is_said_so() {
     assert_eq!(run.report().verdict.reasons, ["no request was sent"]);
 }
 
+/// Behind a hold all tokens come in one read: none is lost by that, and it is no better service.
+#[test]
+fn tokens_that_come_in_bursts_are_counted_and_said_so() {
+    let mut run = story(0.0);
+    let even = run.report();
+    for request in run.recording.requests.iter_mut().filter(|request| request.phase == Phase::Fault) {
+        if let (Some(_), Some(last)) = (request.ttft, request.last_token) {
+            request.ttft = Some(last);
+            request.coalesced = request.gaps.len() as u32;
+            request.gaps.fill(0.0);
+        }
+    }
+    let burst = run.report();
+    let throughput = |report: &Report| {
+        let phase = report.phases.iter().find(|phase| phase.phase == "fault").expect("there is one");
+        phase.throughput.value.expect("tokens came")
+    };
+    let ratio = throughput(&burst) / throughput(&even);
+    assert!((0.97..1.03).contains(&ratio), "{ratio}");
+    let tokens = |report: &Report| report.timeline.bins.iter().map(|bin| bin.tokens).sum::<f64>();
+    assert!((tokens(&burst) / tokens(&even) - 1.0).abs() < 0.02);
+    for (report, said) in [(&even, false), (&burst, true)] {
+        assert_eq!(markdown::render(report).contains("Tokens came in bursts (fault: 97.9"), said);
+        assert_eq!(html::render(report).contains("Tokens came in bursts"), said);
+    }
+}
+
 #[test]
 fn too_few_samples_are_no_pass_but_may_be_a_break() {
     let mut run = story(1.0);

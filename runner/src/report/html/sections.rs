@@ -2,8 +2,8 @@
 
 use super::charts::{self, Forest, PANELS};
 use crate::report::markdown::{
-    change_cells, client_words, detection_words, fault_cells, finding_word, line_cells, moved, outcome_word,
-    phase_rows, recovery_words, unit_of,
+    bursts, change_cells, client_words, detection_words, fault_cells, finding_word, line_cells, moved,
+    outcome_word, phase_rows, recovery_words, unit_of,
 };
 use crate::report::{Report, many, text};
 use crate::sla::LineOutcome;
@@ -208,6 +208,7 @@ pub(super) fn degradation(report: &Report) -> Markup {
                     }
                 }
                 p.note { "Intervals are 95 %, by resampling whole blocks of requests. Worse and better are said only of changes that stay beyond doubt when all rows are asked at once, and that matter: 5 % of the value, or half a percentage point of a share." }
+                @if let Some(bursts) = bursts(report) { p.note { (bursts) } }
                 @if report.shifts.iter().any(|shift| shift.hodges_lehmann.is_some()) {
                     p.note { "As a whole, "
                         @for (i, shift) in report.shifts.iter().filter(|s| s.hodges_lehmann.is_some()).enumerate() {
