@@ -162,8 +162,10 @@ const MOST_IDLE: usize = 20;
 pub struct Grounds<'g> {
     /// How each line came out.
     pub lines: &'g [LineResult],
-    /// What each fault did; empty in a run of load alone.
-    pub faults: &'g [FaultProof],
+    /// What each fault did; nothing in a run of load alone, which is to prove nothing about faults.
+    pub faults: Option<&'g [FaultProof]>,
+    /// Whether a fault was ever armed.
+    pub armed: bool,
     /// What is wrong with the client.
     pub client: &'g ClientFindings,
     /// Why the run was cut short, if it was.
@@ -189,6 +191,15 @@ pub fn reach(grounds: &Grounds<'_>) -> Verdict {
     let cut = grounds.cut_short.map(|why| format!("the run was cut short: {why}"));
     if let Some(reason) = grounds.cut_short.and_then(|why| why.strip_prefix(GUARD_PREFIX)) {
         let mut reasons = vec![reason.to_owned()];
+        // Whoever breaks it with nothing armed has not failed under a fault: something else is wrong.
+        if grounds.faults.is_some() && !grounds.armed {
+            reasons.extend(grounds.invalid.clone());
+            return verdict(
+                VerdictKind::Invalid,
+                "A guard ended the run before any fault was armed",
+                reasons,
+            );
+        }
         reasons.extend(of(LineOutcome::Broken));
         return verdict(VerdictKind::Aborted, "A guard ended the run and healed the faults", reasons);
     }
@@ -197,7 +208,7 @@ pub fn reach(grounds: &Grounds<'_>) -> Verdict {
         reasons.extend(cut);
         return verdict(VerdictKind::Invalid, "The run could not be carried out", reasons);
     }
-    let idle = || grounds.faults.iter().filter(|fault| fault.fired == 0);
+    let idle = || grounds.faults.into_iter().flatten().filter(|fault| fault.fired == 0);
     let mut doubts: Vec<String> = idle()
         .take(MOST_IDLE)
         .map(|fault| format!("fault `{}` proves nothing: {}", fault.fault, fault.odd.join("; ")))
@@ -207,6 +218,12 @@ pub fn reach(grounds: &Grounds<'_>) -> Verdict {
         more => {
             doubts.push(format!("{} more faults never fired and prove nothing", text::count(more as u64)))
         }
+    }
+    if grounds.faults.is_some_and(<[FaultProof]>::is_empty) {
+        doubts.push(
+            "the scenario has no faults, so nothing was put to the test; `brownout load` measures without"
+                .to_owned(),
+        );
     }
     doubts.extend(grounds.client.unfit.iter().cloned());
     let notes = || grounds.client.late.iter().map(|late| format!("note: {late}"));
@@ -235,13 +252,19 @@ pub fn reach(grounds: &Grounds<'_>) -> Verdict {
         reasons.extend(notes());
         return verdict(VerdictKind::Inconclusive, "There is not enough evidence for a pass", reasons);
     }
-    let mut passed = of(LineOutcome::Pass);
-    if passed.is_empty() {
-        let reason = "no SLA line was judged, so nothing was demanded".to_owned();
-        return verdict(VerdictKind::Pass, "Nothing was demanded", vec![reason]);
-    }
-    passed.extend(notes());
-    verdict(VerdictKind::Pass, "Every SLA line holds", passed)
+    let passed = of(LineOutcome::Pass);
+    let skipped = of(LineOutcome::NotJudged);
+    let headline = match (passed.len(), skipped.len()) {
+        (0, _) => "No SLA line was judged, so nothing was demanded".to_owned(),
+        (_, 0) => "Every SLA line holds".to_owned(),
+        (held, left) => {
+            format!("{} held, {left} not judged", text::plural(held as u64, "SLA line"))
+        }
+    };
+    let mut reasons = passed;
+    reasons.extend(skipped.into_iter().map(|line| format!("not judged: {line}")));
+    reasons.extend(notes());
+    verdict(VerdictKind::Pass, &headline, reasons)
 }
 
 #[cfg(test)]
@@ -251,7 +274,7 @@ mod tests {
     fn grounds(cut_short: Option<&str>, invalid: Option<&str>, unfit: &[String]) -> VerdictKind {
         let client = ClientFindings { unfit: unfit.to_vec(), ..ClientFindings::default() };
         let invalid = invalid.map(str::to_owned);
-        let grounds = Grounds { lines: &[], faults: &[], client: &client, cut_short, invalid };
+        let grounds = Grounds { lines: &[], faults: None, armed: false, client: &client, cut_short, invalid };
         reach(&grounds).kind
     }
 

@@ -26,7 +26,7 @@ use crate::summary::recovery::{Detection, Recovery, detect, recover};
 use crate::summary::timeline::Timeline;
 use crate::verdict::{Grounds, Verdict, client_findings, reach, unmade};
 use brownout_injector::Scenario;
-use brownout_injector::journal::Entry;
+use brownout_injector::journal::{Entry, What};
 use brownout_injector::sla::Line;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -197,7 +197,8 @@ impl Report {
         });
         let verdict = reach(&Grounds {
             lines: &sla,
-            faults: &faults,
+            faults: run.then_some(&faults),
+            armed: journal.iter().any(|entry| matches!(entry.what, What::Armed { .. })),
             client: &client_findings,
             cut_short: recording.cut_short.as_deref(),
             invalid: unread.or_else(|| invalid(recording.requests.len(), &phases, &sla, run)),

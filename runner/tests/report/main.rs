@@ -224,6 +224,42 @@ fn a_warm_up_that_took_all_requests_is_said_so() {
     assert_eq!(run.report().verdict.reasons, ["no request was sent"]);
 }
 
+/// A gate from which somebody deleted the faults must not turn green.
+#[test]
+fn a_run_without_faults_proves_nothing() {
+    let mut run = story(0.0);
+    run.scenario.spec.faults.clear();
+    let verdict = run.report().verdict;
+    assert_eq!((verdict.kind, verdict.exit_code), (VerdictKind::Inconclusive, 3), "{verdict:?}");
+    assert!(verdict.reasons[0].contains("no faults"), "{verdict:?}");
+}
+
+#[test]
+fn a_guard_that_fires_before_anything_was_armed_blames_no_fault() {
+    let mut run = story(1.0);
+    run.recording.cut_short = Some(cut_short_by_guard("error rate > 50% for 10s"));
+    assert_eq!(run.report().verdict.kind, VerdictKind::Aborted);
+    run.journal.retain(|entry| !matches!(entry.what, What::Armed { .. }));
+    let verdict = run.report().verdict;
+    assert_eq!((verdict.kind, verdict.exit_code), (VerdictKind::Invalid, 2), "{verdict:?}");
+    assert!(
+        verdict.headline.contains("before any fault was armed") && verdict.reasons[0].contains("error rate")
+    );
+}
+
+#[test]
+fn lines_that_were_not_judged_are_no_lines_that_hold() {
+    let mut run = story(0.0);
+    run.meta.mode = Mode::Load;
+    run.scenario.spec.sla = ["ttft p95 < 5s", "recovers within 10s"].map(str::to_owned).into();
+    let verdict = run.report().verdict;
+    assert_eq!(
+        (verdict.kind, verdict.headline.as_str()),
+        (VerdictKind::Pass, "1 SLA line held, 1 not judged")
+    );
+    assert!(verdict.reasons[1].starts_with("not judged: recovers within 10s: "), "{verdict:?}");
+}
+
 /// Behind a hold all tokens come in one read: none is lost by that, and it is no better service.
 #[test]
 fn tokens_that_come_in_bursts_are_counted_and_said_so() {
@@ -360,6 +396,7 @@ spec:
     run.journal.clear();
     run.counts.clear();
     let report = run.report();
-    assert_eq!(report.verdict.kind, VerdictKind::Pass, "{:#?}", report.verdict);
+    assert_eq!(outcome(&report, "itl p99 < 2x baseline"), LineOutcome::Pass);
+    assert_eq!(report.verdict.kind, VerdictKind::Inconclusive, "{:#?}", report.verdict);
     assert!(report.detection.is_none() && report.faults.is_empty());
 }
