@@ -38,6 +38,17 @@ pub const FAULT_HEADER: &str = "x-brownout-fault";
 /// The response header that says what went wrong between the proxy and the server.
 pub const ERROR_HEADER: &str = "x-brownout-error";
 
+/// What [`ERROR_HEADER`] says where nobody listens at the server's address.
+pub const REFUSED: &str = "upstream refused";
+/// What it says where the server's host or network cannot be reached, or its name not resolved.
+pub const UNREACHABLE: &str = "upstream unreachable";
+/// What it says where no connection came about in time.
+pub const CONNECT_TIMEOUT: &str = "upstream connect timeout";
+/// What it says where the server closed the connection before a whole answer head.
+pub const CLOSED: &str = "upstream closed before an answer";
+/// What it begins with where TLS to the server failed.
+pub const TLS_FAILED: &str = "upstream TLS failed";
+
 /// What [`ERROR_HEADER`] says where the proxy itself could open no connection, for want of descriptors, ports or memory:
 /// that tells nothing of the server.
 pub const NO_SOCKET: &str = "the proxy has no socket left";

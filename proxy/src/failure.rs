@@ -3,7 +3,7 @@
 
 use crate::body::Body;
 use crate::meter::Origin;
-use brownout_injector::facts::NO_SOCKET;
+use brownout_injector::facts::{self, NO_SOCKET};
 use brownout_injector::wire::{Api, ProviderError};
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{HeaderName, Response, StatusCode};
@@ -16,22 +16,22 @@ pub use brownout_injector::facts::ERROR_HEADER;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
     /// Nobody listens there.
-    #[error("upstream refused")]
+    #[error("{}", facts::REFUSED)]
     Refused,
     /// The host or network cannot be reached, or its name not resolved.
-    #[error("upstream unreachable")]
+    #[error("{}", facts::UNREACHABLE)]
     Unreachable,
     /// No connection in time.
-    #[error("upstream connect timeout")]
+    #[error("{}", facts::CONNECT_TIMEOUT)]
     ConnectTimeout,
     /// The server closed the connection before a whole answer head.
-    #[error("upstream closed before an answer")]
+    #[error("{}", facts::CLOSED)]
     Reset,
     /// What the server sent is no HTTP.
     #[error("upstream sent no valid HTTP")]
     Malformed,
     /// TLS to the server failed.
-    #[error("upstream TLS failed: {0}")]
+    #[error("{begin}: {0}", begin = facts::TLS_FAILED)]
     Tls(TlsFailure),
     /// The system gives the proxy no socket to connect with: no descriptor, no port, no memory.
     #[error("{NO_SOCKET}")]

@@ -6,7 +6,7 @@ use super::outcome::{Deadline, End, Facts, mismatch, outcome};
 use super::worker::Live;
 use crate::record::{Outcome, Phase, RequestRecord};
 use brownout_injector::draw::stable_hash;
-use brownout_injector::facts::{ERROR_HEADER, FAULT_HEADER, NO_SOCKET};
+use brownout_injector::facts::{self, ERROR_HEADER, FAULT_HEADER};
 use brownout_injector::scenario::Timeouts;
 use brownout_injector::wire::Api;
 use bytes::Bytes;
@@ -284,9 +284,10 @@ async fn exchange(shared: &Shared, request: Request<Full<Bytes>>, seen: &mut See
                 Some(connection.marks.read_at.get().saturating_duration_since(seen.sent).as_secs_f64());
             seen.status = Some(response.status().as_u16());
             seen.faults = faults(response.headers());
-            let end = if response.headers().get(ERROR_HEADER).is_some_and(|why| why == NO_SOCKET) {
-                // The proxy is part of the measurement: what it lacks is no failure of the server.
-                End::Client(NO_SOCKET.to_owned())
+            let told = response.headers().get(ERROR_HEADER).and_then(|why| told_by_proxy(why.to_str().ok()?));
+            let end = if let Some(end) = told {
+                seen.status = None;
+                end
             } else if response.status().is_success() {
                 if is_event_stream(response.headers()) {
                     seen.answer = Answer::events(shared.api);
@@ -304,6 +305,19 @@ async fn exchange(shared: &Shared, request: Request<Full<Bytes>>, seen: &mut See
             end
         }
     }
+}
+
+/// What befell the proxy on its way to the server. The proxy is part of the measurement: a request that no server
+/// answered ends as it would have without it, and what the proxy itself lacks is no failure of the server.
+fn told_by_proxy(why: &str) -> Option<End> {
+    Some(match why {
+        facts::NO_SOCKET => End::Client(why.to_owned()),
+        facts::REFUSED | facts::UNREACHABLE => End::Refused(why.to_owned()),
+        facts::CONNECT_TIMEOUT => End::ConnectTimeout,
+        facts::CLOSED => End::Reset(why.to_owned()),
+        _ if why.starts_with(facts::TLS_FAILED) => End::Tls(why.to_owned()),
+        _ => return None,
+    })
 }
 
 /// Sends, and waits for headers. A kept connection that turns out to be closed before anything was sent on it is

@@ -2,6 +2,7 @@
 
 use super::server::*;
 use super::{load, millis, requests};
+use brownout_injector::facts;
 use brownout_injector::units::TimeSpan;
 use brownout_runner::load::{LoadError, Stop, run};
 use brownout_runner::record::{Outcome, RequestRecord};
@@ -181,6 +182,26 @@ fn times_are_those_of_the_events() {
         assert!((ttft + request.gaps.iter().map(|gap| f64::from(*gap)).sum::<f64>() - last).abs() < 1e-4);
         assert!(request.scheduled <= request.sent && request.sent + last <= request.ended);
         assert_eq!((request.prompt_tokens, request.tokens_from_usage), (Some(9), true));
+    }
+}
+
+/// The proxy answers for a server that gave no answer. Such requests end as they would without the proxy between.
+#[test]
+fn what_befell_the_proxy_is_told_as_what_it_is() {
+    for (told, outcome) in [
+        (facts::REFUSED, Outcome::Refused),
+        (facts::UNREACHABLE, Outcome::Refused),
+        (facts::CONNECT_TIMEOUT, Outcome::ConnectTimeout),
+        (facts::CLOSED, Outcome::ResetMidstream),
+        ("upstream TLS failed: its certificate has expired", Outcome::Tls),
+        (facts::NO_SOCKET, Outcome::ClientCancelled),
+        ("upstream sent no valid HTTP", Outcome::Http5xx),
+    ] {
+        let head = format!("HTTP/1.1 503 X\r\nx-brownout-error: {told}\r\ncontent-length: 2\r\n\r\n{{}}");
+        let server = Server::start(move |_| vec![Step::Send(head.clone().into_bytes())]);
+        let recording = run(&requests(load, &server.url(), 1), &mut (), &Stop::default()).expect("a run");
+        let request = &recording.requests[0];
+        assert_eq!(request.outcome, outcome, "{told}: {request:?}");
     }
 }
 
