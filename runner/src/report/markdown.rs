@@ -105,11 +105,16 @@ fn write(report: &Report, md: &mut String) -> std::fmt::Result {
     for (name, cells) in phase_rows(&report.phases) {
         writeln!(md, "| {name} | {} |", cells.join(" | "))?;
     }
-    writeln!(md, "\n## Outcomes\n\n| phase | outcome | with a fault | with none |\n|---|---|---|---|")?;
+    writeln!(
+        md,
+        "\n## Outcomes\n\n| phase | outcome | with a fault | with none | said most often |\n|---|---|---|---|---|"
+    )?;
     for phase in &report.phases {
         for outcome in &phase.outcomes {
             let (injected, organic) = (text::count(outcome.injected), text::count(outcome.organic));
-            writeln!(md, "| {} | {} | {injected} | {organic} |", phase.phase, cell(&outcome.outcome))?;
+            let said = outcome.said.as_deref().map_or_else(|| text::NOTHING.to_owned(), cell);
+            let name = cell(&outcome.outcome);
+            writeln!(md, "| {} | {name} | {injected} | {organic} | {said} |", phase.phase)?;
         }
     }
     writeln!(md, "\n## Client\n\n{}", escape(&client_words(report)))?;

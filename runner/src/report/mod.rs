@@ -438,7 +438,10 @@ fn invalid(sent: usize, phases: &[PhaseData<'_>], sla: &[LineResult], run: bool)
     };
     let how = |phase: &PhaseData<'_>| {
         let ends = outcomes(&phase.requests, &std::collections::HashSet::new());
-        let ends = ends.iter().take(3).map(|end| format!("{} {}", text::count(end.organic), end.outcome));
+        let said =
+            |said: &Option<String>| said.as_ref().map_or_else(String::new, |said| format!(" (\"{said}\")"));
+        let ends = ends.iter().take(3);
+        let ends = ends.map(|end| format!("{} {}{}", text::count(end.organic), end.outcome, said(&end.said)));
         ends.collect::<Vec<_>>().join(", ")
     };
     let baseline = phases.iter().find(|phase| phase.phase == Phase::Baseline)?;

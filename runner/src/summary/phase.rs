@@ -55,6 +55,9 @@ pub struct OutcomeCount {
     pub injected: u64,
     /// With none.
     pub organic: u64,
+    /// What was said most often of those with none, the first 200 characters of it: an error's text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub said: Option<String>,
 }
 
 /// A latency in numbers.
@@ -154,11 +157,18 @@ fn of_series(series: &Series) -> LatencySummary {
     }
 }
 
+/// The most characters that are shown of an error's text.
+const LONGEST_TEXT: usize = 200;
+
 /// How `requests` ended, most frequent first.
 #[must_use]
 pub fn outcomes(requests: &[&RequestRecord], injected: &HashSet<u64>) -> Vec<OutcomeCount> {
     let mut counts: BTreeMap<Outcome, (u64, u64)> = BTreeMap::new();
+    let mut texts: BTreeMap<(Outcome, &str), u64> = BTreeMap::new();
     for request in requests {
+        if let Some(error) = request.error.as_deref().filter(|_| !injected.contains(&request.number)) {
+            *texts.entry((request.outcome, error)).or_default() += 1;
+        }
         let count = counts.entry(request.outcome).or_default();
         if injected.contains(&request.number) {
             count.0 += 1;
@@ -166,12 +176,19 @@ pub fn outcomes(requests: &[&RequestRecord], injected: &HashSet<u64>) -> Vec<Out
             count.1 += 1;
         }
     }
+    let said = |outcome: Outcome| {
+        let texts = texts.iter().filter(|((of, _), _)| *of == outcome);
+        // The first of equals in the order of the alphabet, so that a report made again is the same.
+        let most = texts.max_by(|(a, n), (b, m)| n.cmp(m).then(b.cmp(a)));
+        most.map(|((_, text), _)| text.chars().take(LONGEST_TEXT).collect())
+    };
     let mut counts: Vec<OutcomeCount> = counts
         .into_iter()
         .map(|(outcome, (injected, organic))| OutcomeCount {
             outcome: outcome.name().to_owned(),
             injected,
             organic,
+            said: said(outcome),
         })
         .collect();
     counts.sort_by_key(|count| std::cmp::Reverse(count.injected + count.organic));

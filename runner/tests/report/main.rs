@@ -224,6 +224,24 @@ fn a_warm_up_that_took_all_requests_is_said_so() {
     assert_eq!(run.report().verdict.reasons, ["no request was sent"]);
 }
 
+/// A wrong model, a wrong key: what the server says of it must not have to be looked for.
+#[test]
+fn what_failed_requests_were_told_stands_in_every_report() {
+    let mut run = story(0.0);
+    for (i, request) in run.recording.requests.iter_mut().enumerate() {
+        request.outcome = Outcome::Http4xx;
+        let why = if i % 3 == 0 { "try <later>" } else { "The model `nine` does not exist. <b>" };
+        request.error = Some(why.to_owned());
+    }
+    let report = run.report();
+    assert_eq!(report.verdict.kind, VerdictKind::Invalid);
+    assert!(report.verdict.reasons[0].contains("The model `nine` does not exist"), "{:?}", report.verdict);
+    let page = html::render(&report);
+    assert!(page.contains("The model `nine` does not exist. &lt;b&gt;") && !page.contains("try &lt;later"));
+    // In the verdict and in the table, where it stands as code.
+    assert_eq!(markdown::render(&report).matches("does not exist. ").count(), 1 + report.phases.len());
+}
+
 /// A gate from which somebody deleted the faults must not turn green.
 #[test]
 fn a_run_without_faults_proves_nothing() {

@@ -357,6 +357,11 @@ fn outcome_bar(phase: &PhaseSummary) -> Markup {
                     (words(outcome.injected, outcome.organic, &outcome.outcome))
                 }
             }
+            @for outcome in &phase.outcomes {
+                @if let Some(said) = &outcome.said {
+                    p.small { (outcome.outcome) ", most often: " q { (said) } }
+                }
+            }
         }
     }
 }
