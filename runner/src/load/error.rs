@@ -40,6 +40,14 @@ pub enum LoadError {
         /// In words.
         why: String,
     },
+    /// There is no connection to be had to the target.
+    #[error("nobody answers at {url}: {why}; is the server up, and is that its address?")]
+    Nobody {
+        /// Where it was tried.
+        url: String,
+        /// In words.
+        why: String,
+    },
     /// The target's TLS is of no use: its certificate, its port.
     #[error("target `{url}`: {why}")]
     Tls {

@@ -14,6 +14,8 @@ use std::time::Duration;
 pub(super) enum NoAnswer {
     /// There was no TLS connection.
     Tls(String),
+    /// There was no connection.
+    Nobody(String),
     /// Anything else.
     Other(String),
 }
@@ -53,6 +55,7 @@ fn block_on<T>(patience: Duration, work: impl Future<Output = Result<T, NoAnswer
 async fn open(target: &Target, patience: Duration) -> Result<Connection, NoAnswer> {
     Client::new(target.clone(), patience).open().await.map_err(|end| match end {
         End::Tls(why) => NoAnswer::Tls(why),
+        End::Refused(why) => NoAnswer::Nobody(why),
         other => NoAnswer::Other(other.in_words()),
     })
 }

@@ -42,6 +42,7 @@ pub(super) fn ask(target: &Target, headers: &HeaderMap) -> Result<String, LoadEr
     let failed = |why: String| LoadError::Model { url: target.url().to_owned(), why };
     let body = get(target, "/v1/models", headers, 1 << 20, PATIENCE).map_err(|error| match error {
         NoAnswer::Tls(why) => LoadError::Tls { url: target.url().to_owned(), why },
+        NoAnswer::Nobody(why) => LoadError::Nobody { url: target.url().to_owned(), why },
         NoAnswer::Other(why) => failed(why),
     })?;
     let list: Value = serde_json::from_slice(&body)

@@ -295,4 +295,12 @@ fn the_model_is_asked_for_when_it_is_not_named() {
         let error = run(&requests(unnamed, &server.url(), 1), &mut (), &Stop::default()).expect_err(why);
         assert!(matches!(&error, LoadError::Model { .. }) && error.to_string().contains(why), "{error}");
     }
+    // Naming a model helps nobody whose server is down.
+    let free = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
+    let error = run(&requests(unnamed, &format!("http://{free}"), 1), &mut (), &Stop::default())
+        .expect_err("nobody is there");
+    assert!(
+        matches!(&error, LoadError::Nobody { .. }) && !error.to_string().contains("load.model"),
+        "{error}"
+    );
 }
