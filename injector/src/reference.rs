@@ -43,11 +43,13 @@ pub fn reference() -> String {
         fault_kind(&mut out, about, defs.get(name).unwrap_or(&Value::Null));
     }
     out.push_str("\n## Types of fault parameters\n");
-    for name in of_faults {
+    let mut queue: VecDeque<String> = of_faults.into();
+    while let Some(name) = queue.pop_front() {
         if seen.insert(name.clone())
             && let Some(def) = defs.get(&name)
         {
             section(&mut out, &name, def);
+            queue.extend(references(def));
         }
     }
     out

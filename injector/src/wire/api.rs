@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The protocols whose streams and errors are understood. All other traffic passes untouched.
+/// The protocols whose streams and errors are understood. Faults in tokens and answers act on their paths alone. Those
+/// that need no protocol (`httpError`, `disconnect`, `blackhole`, `latency`, `bandwidth`, `queue`, `rateLimit`) act on every
+/// path that is no probe, `/v1/models` too; `when.path` narrows them. A request that no fault matches passes untouched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Api {
