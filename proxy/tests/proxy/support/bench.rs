@@ -106,6 +106,17 @@ impl Bench {
         }
         panic!("in vain; at last it was {:#?}", Short(&self.control.snapshot()));
     }
+
+    /// Waits until the plan is as `is` wants it: a hold may end up to a millisecond before its window does.
+    pub(crate) async fn status(&self, is: impl Fn(&brownout_proxy::Status) -> bool) {
+        for _ in 0..5_000 {
+            if is(&self.control.status()) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        panic!("in vain; at last it was {:#?}", self.control.status());
+    }
 }
 
 struct Short<'a>(&'a brownout_proxy::Traffic);
