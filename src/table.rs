@@ -1,6 +1,6 @@
 //! What the terminal shows of reports.
 
-use brownout_runner::report::markdown::{change_cells, line_cells, outcome_word};
+use brownout_runner::report::markdown::{change_cells, line_cells, outcome_words};
 use brownout_runner::report::{Report, text};
 use brownout_runner::sla::{LineOutcome, LineResult};
 use brownout_runner::summary::degradation::{Change, Finding};
@@ -14,7 +14,7 @@ pub(crate) fn summary(report: &Report) -> String {
         let _ = write!(lines, "\n  - {reason}");
     }
     for line in &report.sla {
-        let _ = write!(lines, "\n  {:12}  {}", outcome_word(line.outcome), line.line);
+        let _ = write!(lines, "\n  {:12}  {}", outcome_words(line), line.line);
     }
     let (what, by_how_much) = degraded(report);
     let _ = write!(lines, "\ndegraded most: {what}, {by_how_much}; recovery: {}", recovery(report));

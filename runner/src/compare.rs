@@ -2,9 +2,10 @@
 
 use crate::record::RequestRecord;
 use crate::report::files::{read_report, read_requests};
-use crate::report::markdown::{change_cells, code, escape, finding_word};
-use crate::report::{Prepared, Report, ReportError};
+use crate::report::markdown::{change_cells, code, escape, finding_words};
+use crate::report::{Prepared, Report, ReportError, text};
 use crate::summary::degradation::{Change, changes};
+use crate::verdict::VerdictKind;
 use serde::Serialize;
 use std::fmt::Write;
 use std::path::Path;
@@ -74,9 +75,10 @@ fn phases(
         Prepared::new(&report.scenario, &report.phase_spans, requests, report.meta.mode, seed)
     };
     let (before_mode, after_mode) = (old.meta.mode, new.meta.mode);
-    // Two seeds, or runs of one seed would be resampled in step and seem more alike than they are.
-    let old = prepare(old, old_requests, old.seed);
-    let new = prepare(new, new_requests, new.seed.wrapping_add(0x9e37_79b9));
+    // Each by a seed of its own data: runs of one seed would else be resampled in step and seem more alike than they
+    // are, and a run has to be resampled alike on whichever side it stands, or the two ways round would disagree.
+    let old = prepare(old, old_requests, fingerprint(old, old_requests));
+    let new = prepare(new, new_requests, fingerprint(new, new_requests));
     old.phases
         .iter()
         .filter(|phase| !phase.requests.is_empty())
@@ -86,6 +88,30 @@ fn phases(
             let [was, is] = [before_mode, after_mode].map(|mode| mode.phase_name(before.phase));
             let phase = if was == is { was.to_owned() } else { format!("{was} / {is}") };
             Some(PhaseComparison { phase, changes: changes(before, after) })
+        })
+        .collect()
+}
+
+/// A number that two runs hardly share (FNV-1a, over when each request began and ended).
+fn fingerprint(report: &Report, requests: &[RequestRecord]) -> u64 {
+    let times = requests.iter().flat_map(|request| [request.sent.to_bits(), request.ended.to_bits()]);
+    let bytes = std::iter::once(report.seed).chain(times).flat_map(u64::to_le_bytes);
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// Lengths of a phase that are further apart than this share are worth a note.
+const LENGTHS_DIFFER: f64 = 0.05;
+
+fn lengths(old: &Report, new: &Report) -> Vec<String> {
+    let old_phases = old.shown_phases().into_iter();
+    old_phases
+        .filter_map(|(name, start, end)| {
+            let (_, other_start, other_end) =
+                new.shown_phases().into_iter().find(|(other, ..)| *other == name)?;
+            let (was, is) = (end - start, other_end - other_start);
+            ((was - is).abs() > LENGTHS_DIFFER * was.max(is)).then(|| {
+                format!("the {name} phase was {} long and {}", text::seconds(was), text::seconds(is))
+            })
         })
         .collect()
 }
@@ -107,7 +133,15 @@ fn notes(old: &Report, new: &Report) -> Vec<String> {
     if old.name() == new.name() && old.scenario.spec.faults != new.scenario.spec.faults {
         notes.push("the faults differ".to_owned());
     }
+    if old.scenario.spec.sla != new.scenario.spec.sla {
+        notes.push("the SLA lines differ".to_owned());
+    }
+    notes.extend(lengths(old, new));
     for (report, which) in [(old, "first"), (new, "second")] {
+        if report.verdict.kind == VerdictKind::Invalid {
+            let why = report.verdict.reasons.first().map_or(String::new(), |why| format!(": {why}"));
+            notes.push(format!("the {which} run is invalid{why}"));
+        }
         if !report.client_findings.is_empty() {
             notes.push(format!("the {which} run's client was not fit to measure"));
         }
@@ -183,5 +217,5 @@ const COLUMNS: usize = 6;
 
 fn row(change: &Change) -> [String; COLUMNS] {
     let [before, after, ratio, difference] = change_cells(change);
-    [change.metric.clone(), before, after, ratio, difference, finding_word(change.finding).to_owned()]
+    [change.metric.clone(), before, after, ratio, difference, finding_words(change)]
 }

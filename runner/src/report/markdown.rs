@@ -2,10 +2,10 @@
 
 use super::{Mode, Report, many, text};
 use crate::sla::{LineOutcome, LineResult};
-use crate::summary::Unit;
 use crate::summary::degradation::{Change, Finding};
 use crate::summary::phase::PhaseSummary;
 use crate::summary::recovery::RecoveryState;
+use crate::summary::{FEW_IN_BURSTS, Unit};
 use std::fmt::Write;
 
 /// Renders the report.
@@ -43,12 +43,7 @@ fn write(report: &Report, md: &mut String) -> std::fmt::Result {
         )?;
         for line in &report.sla {
             let (measured, bounds) = line_cells(line);
-            writeln!(
-                md,
-                "| {} | {} | {measured} | {bounds} |",
-                cell(&line.line),
-                outcome_word(line.outcome)
-            )?;
+            writeln!(md, "| {} | {} | {measured} | {bounds} |", cell(&line.line), outcome_words(line))?;
         }
     }
     if !report.changes.is_empty() {
@@ -62,12 +57,12 @@ fn write(report: &Report, md: &mut String) -> std::fmt::Result {
                 md,
                 "| {} | {before} | {after} | {ratio} | {difference} | {} |",
                 change.metric,
-                finding_word(change.finding)
+                finding_words(change)
             )?;
         }
-        if let Some(bursts) = bursts(report) {
-            writeln!(md, "\n{bursts}")?;
-        }
+    }
+    if let Some(bursts) = bursts(report) {
+        writeln!(md, "\n{bursts}")?;
     }
     let (shown, over) = (detection_words(report), recovery_words(report));
     writeln!(md, "\n## Detection and recovery\n\n{}\n\n{}", escape(&shown), escape(&over))?;
@@ -177,11 +172,18 @@ pub const fn outcome_word(outcome: LineOutcome) -> &'static str {
     }
 }
 
-/// What is said where tokens came in bursts, as ITL and TPOT then part; nothing otherwise.
+/// What stands beside an outcome or a finding that hangs on bursts of tokens.
+const IN_BURSTS: &str = ", tokens in bursts";
+
+/// The outcome of a line, with what has to be known of it.
+#[must_use]
+pub fn outcome_words(line: &LineResult) -> String {
+    format!("{}{}", outcome_word(line.outcome), if line.bursts { IN_BURSTS } else { "" })
+}
+
+/// What is said where tokens came in bursts; nothing otherwise.
 pub(crate) fn bursts(report: &Report) -> Option<String> {
-    /// Below this share of the token events, a burst moves neither.
-    const FEW: f64 = 0.05;
-    let burst = |phase: &PhaseSummary| phase.jitter.coalesced_share.filter(|share| *share > FEW);
+    let burst = |phase: &PhaseSummary| phase.jitter.coalesced_share.filter(|share| *share > FEW_IN_BURSTS);
     let phases: Vec<String> = report
         .phases
         .iter()
@@ -190,15 +192,20 @@ pub(crate) fn bursts(report: &Report) -> Option<String> {
     (!phases.is_empty()).then(|| {
         format!(
             "Tokens came in bursts ({} of the token events came in one read with the one before). ITL is the pause \
-             between reads and does not see them; TPOT counts every token, and falls where tokens that were held come \
-             at once: that is no better service.",
+             between reads and does not see them; TPOT counts every token, and falls where tokens that were held, or \
+             bundled on the way, come at once: that is no better service.",
             phases.join(", ")
         )
     })
 }
 
+/// The word for the finding of a change, with what has to be known of it.
+pub(crate) fn finding_words(change: &Change) -> String {
+    format!("{}{}", finding_word(change.finding), if change.bursts { IN_BURSTS } else { "" })
+}
+
 /// The word for a finding.
-pub(crate) const fn finding_word(finding: Finding) -> &'static str {
+const fn finding_word(finding: Finding) -> &'static str {
     match finding {
         Finding::Worse => "worse",
         Finding::Better => "better",

@@ -87,8 +87,8 @@ fn figures(canvas: &mut Canvas, report: &Report, y: f64, width: f64) -> f64 {
         let [before, after, ..] = change_cells(change);
         let class = match change.finding {
             Finding::Worse => "worse",
-            Finding::Better => "better",
-            Finding::Same | Finding::Unknown => "",
+            Finding::Better if !change.bursts => "better",
+            Finding::Better | Finding::Same | Finding::Unknown => "",
         };
         let ratio = moved(change).map_or(String::new(), |moved| format!(", {moved}"));
         shown.push((metric.to_owned(), after, format!("baseline {before}{ratio}"), class));

@@ -18,7 +18,7 @@ use crate::summary::data::PhaseData;
 use crate::summary::degradation::full_name;
 use crate::summary::good::sign;
 use crate::summary::recovery::{Recovery, RecoveryState};
-use crate::summary::{Unit, unit};
+use crate::summary::{Unit, hangs_on_bursts, unit};
 use brownout_injector::sla::{Bound, Demand, Line, Metric, Operator, Statistic};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -50,6 +50,10 @@ pub struct LineResult {
     pub n: u64,
     /// Why, in words.
     pub reason: String,
+    /// Whether it speaks of time per token, and tokens came in bursts: it may have come out as it did by how tokens
+    /// were bundled.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub bursts: bool,
 }
 
 /// How a line came out.
@@ -136,7 +140,26 @@ pub fn judge(lines: &[Line], evidence: &Evidence<'_, '_>) -> Vec<LineResult> {
             );
         }
     }
-    results.into_iter().map(|(result, _)| result).collect()
+    let mut results: Vec<LineResult> = results.into_iter().map(|(result, _)| result).collect();
+    for (line, result) in lines.iter().zip(&mut results) {
+        remark_bursts(line, result, evidence);
+    }
+    results
+}
+
+/// Says where tokens came in bursts of a line that hangs on them.
+fn remark_bursts(line: &Line, result: &mut LineResult, evidence: &Evidence<'_, '_>) {
+    let Demand::Threshold { metric, bound, .. } = line.demand else { return };
+    let baseline = evidence.baseline.filter(|_| matches!(bound, Bound::TimesBaseline(_)));
+    let share = [evidence.judged, baseline].into_iter().flatten().filter_map(PhaseData::bursts);
+    let Some(share) = share.max_by(f64::total_cmp).filter(|_| hangs_on_bursts(metric)) else { return };
+    result.bursts = result.outcome != LineOutcome::NotJudged;
+    if result.bursts {
+        let share = text::share(share);
+        result.reason.push_str(&format!(
+            "; {share} of the token events came in bursts, at no time of their own, which makes TPOT fall"
+        ));
+    }
 }
 
 /// Judges one line; for relative lines also the p-value of "it holds".
@@ -182,6 +205,7 @@ impl Asked<'_> {
             value: None,
             n: 0,
             reason: reason.to_owned(),
+            bursts: false,
         }
     }
 
@@ -485,5 +509,6 @@ fn recovery_line(line: &Line, limit: Duration, recovery: Option<&Recovery>) -> L
         value: None,
         n: 0,
         reason,
+        bursts: false,
     }
 }

@@ -1,7 +1,7 @@
 //! The requests of one phase, arranged so that any metric can be asked of them.
 
 use super::good::GoodRule;
-use super::{event_times, failed, response_e2e, token_gaps, tokens_per_event, truncated};
+use super::{FEW_IN_BURSTS, event_times, failed, response_e2e, token_gaps, tokens_per_event, truncated};
 use crate::record::{Outcome, Phase, RequestRecord};
 use crate::stats::bootstrap::{Resampled, Sample, Stat};
 use crate::stats::{Estimate, Interval, Sides, jitter, mean, quantile, rate};
@@ -136,6 +136,22 @@ impl<'a> PhaseData<'a> {
         self.good = self.binned(good.into_iter().map(|at| (at, 1.0)));
         self.usual_gap = usual_gap.or(self.usual_gap);
         self.cache.borrow_mut().clear();
+    }
+
+    /// Token events of complete requests that came in one read with the one before / all of them.
+    #[must_use]
+    pub fn coalesced_share(&self) -> Option<f64> {
+        let complete = self.requests.iter().filter(|r| r.outcome == Outcome::Ok);
+        let (coalesced, chunks) = complete.fold((0, 0), |(coalesced, chunks), request| {
+            (coalesced + u64::from(request.coalesced), chunks + u64::from(request.chunks))
+        });
+        (chunks > 0).then(|| coalesced as f64 / chunks as f64)
+    }
+
+    /// That share, where it is large enough to move the time per token.
+    #[must_use]
+    pub fn bursts(&self) -> Option<f64> {
+        self.coalesced_share().filter(|share| *share > FEW_IN_BURSTS)
     }
 
     /// How long the phase lasted, in seconds.

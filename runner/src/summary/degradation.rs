@@ -1,7 +1,7 @@
 //! What the faults changed: every metric against the baseline.
 
 use super::data::PhaseData;
-use super::{more_is_better, statistic_name};
+use super::{hangs_on_bursts, more_is_better, statistic_name};
 use crate::stats::bootstrap::Contrast;
 use crate::stats::shift::{cliffs_delta, hodges_lehmann, holm};
 use crate::stats::{Interval, Sides, rate};
@@ -28,6 +28,10 @@ pub struct Change {
     pub difference_interval: Option<Interval>,
     /// What that says.
     pub finding: Finding,
+    /// Whether the metric hangs on it that tokens came in bursts in either phase, and so says less of the server than
+    /// of how its tokens were bundled.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub bursts: bool,
 }
 
 /// What a change says, with 95 % confidence for the whole table (Holm), and only if it is large enough to matter.
@@ -102,6 +106,7 @@ pub fn full_name(metric: Metric, statistic: Option<Statistic>) -> String {
 #[must_use]
 pub fn changes(before: &PhaseData<'_>, after: &PhaseData<'_>) -> Vec<Change> {
     let mut doubts = Vec::new();
+    let bursts = before.bursts().is_some() || after.bursts().is_some();
     let mut changes: Vec<(Metric, Change)> = Vec::new();
     for (metric, statistic) in rows() {
         let (old, new) = (before.resampled(metric, statistic), after.resampled(metric, statistic));
@@ -133,6 +138,7 @@ pub fn changes(before: &PhaseData<'_>, after: &PhaseData<'_>) -> Vec<Change> {
                 difference: contrast.difference,
                 difference_interval,
                 finding: Finding::Unknown,
+                bursts: bursts && hangs_on_bursts(metric),
             },
         ));
     }
@@ -150,7 +156,8 @@ pub fn changes(before: &PhaseData<'_>, after: &PhaseData<'_>) -> Vec<Change> {
 fn finding(metric: Metric, change: &Change, sure: bool) -> Finding {
     let matters = match (super::unit(metric), change.ratio, change.difference) {
         (super::Unit::Share, _, Some(difference)) => difference.abs() >= SMALLEST_SHARE,
-        (_, Some(ratio), _) => (ratio - 1.0).abs() >= SMALLEST_RATIO,
+        // On the scale of factors, so that it is the same from the other side: 1.05 times, or 1 / 1.05.
+        (_, Some(ratio), _) => ratio.max(1.0 / ratio) >= 1.0 + SMALLEST_RATIO,
         (_, None, difference) => difference.is_some_and(|d| d != 0.0),
     };
     if !sure || !matters {

@@ -9,6 +9,19 @@ use brownout_injector::sla::{Bound, Demand, Line, Metric, Operator, Statistic};
 /// Without any latency line, recovery asks that TTFT and mean gap stay within this many times the baseline's p95.
 const IMPLIED_FACTOR: f64 = 2.0;
 
+/// Lines on lower percentiles speak of the run's middle, which half of all requests are beyond: `ttft p50 < 200ms` does
+/// not say that a request of 250 ms is bad.
+const LEAST_PERCENTILE: f64 = 90.0;
+
+/// Whether a line on this statistic says what a single request must keep.
+fn bounds_each(statistic: Statistic) -> bool {
+    match statistic {
+        Statistic::Percentile(p) => p >= LEAST_PERCENTILE,
+        Statistic::Max => true,
+        Statistic::Mean => false,
+    }
+}
+
 /// One bound that a request must keep.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limit {
@@ -25,15 +38,17 @@ pub struct GoodRule {
 }
 
 impl GoodRule {
-    /// The rule that the latency lines of an SLA make: each bounds every single request. `baseline` gives relative
-    /// lines their number; where it cannot, they bound nothing.
+    /// The rule that the latency lines of an SLA make: each on `max` or on a percentile from p90 on bounds every single
+    /// request; means and lower percentiles bound none. `baseline` gives relative lines their number; where it
+    /// cannot, they bound nothing.
     #[must_use]
     pub fn of_lines(lines: &[Line], baseline: Option<&PhaseData<'_>>) -> Self {
         let limits = lines.iter().filter_map(|line| {
             let Demand::Threshold { metric, statistic, operator, bound, .. } = line.demand else {
                 return None;
             };
-            let statistic = statistic.filter(|_| super::unit(metric) == super::Unit::Seconds)?;
+            let statistic =
+                statistic.filter(|one| super::unit(metric) == super::Unit::Seconds && bounds_each(*one))?;
             let seconds = match bound {
                 Bound::Absolute(seconds) => seconds,
                 Bound::TimesBaseline(times) => times * baseline?.observed(metric, statistic)?,
@@ -118,5 +133,26 @@ fn latency(request: &RequestRecord, metric: Metric, statistic: Statistic) -> Opt
             }
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_lines_on_the_slow_end_say_what_a_good_request_is() {
+        let rule = |text: &str| {
+            let line = brownout_injector::sla::parse(text).expect("is a line");
+            GoodRule::of_lines(&[line], None)
+        };
+        for text in
+            ["ttft p50 < 200ms", "e2e p89.9 < 1s", "tpot mean < 20ms", "itl p50 < 20ms", "error rate < 1%"]
+        {
+            assert!(rule(text).is_empty(), "{text}");
+        }
+        for text in ["ttft p90 < 200ms", "e2e p99.9 < 1s", "tpot max < 20ms", "itl p99 < 20ms"] {
+            assert!(!rule(text).is_empty(), "{text}");
+        }
     }
 }

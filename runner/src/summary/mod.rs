@@ -86,6 +86,17 @@ pub fn token_gaps(request: &RequestRecord) -> impl Iterator<Item = f64> + '_ {
     pauses(request).map(move |gap| f64::from(gap) / share)
 }
 
+/// Up to this share of token events that came in one read with the one before, bursts say nothing: a read brings two
+/// events now and then.
+pub const FEW_IN_BURSTS: f64 = 0.05;
+
+/// Whether a metric counts tokens that came in one read with others at no time at all, so that bursts shorten it
+/// without making anything faster. ITL and stalls go by the pauses between reads.
+#[must_use]
+pub const fn hangs_on_bursts(metric: Metric) -> bool {
+    matches!(metric, Metric::Tpot)
+}
+
 /// Send to last token, from the scheduled send.
 #[must_use]
 pub fn response_e2e(request: &RequestRecord) -> Option<f64> {

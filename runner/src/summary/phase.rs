@@ -197,7 +197,7 @@ pub fn outcomes(requests: &[&RequestRecord], injected: &HashSet<u64>) -> Vec<Out
 
 fn jitter_of(data: &PhaseData<'_>) -> Jitter {
     let complete = || data.requests.iter().filter(|r| r.outcome == Outcome::Ok);
-    let (mut sum, mut changes, mut coalesced, mut chunks, mut tokens) = (0.0, 0, 0_u64, 0_u64, 0.0);
+    let (mut sum, mut changes, mut chunks, mut tokens) = (0.0, 0, 0_u64, 0.0);
     for request in complete() {
         // Scaled gaps change by as much as the raw ones, scaled.
         let pauses: Vec<f32> = pauses(request).collect();
@@ -208,7 +208,6 @@ fn jitter_of(data: &PhaseData<'_>) -> Jitter {
             sum += change * scale;
             changes += n;
         }
-        coalesced += u64::from(request.coalesced);
         chunks += u64::from(request.chunks);
         tokens += tokens_per_event(request) * f64::from(request.chunks);
     }
@@ -217,7 +216,7 @@ fn jitter_of(data: &PhaseData<'_>) -> Jitter {
     Jitter {
         mean_change: (changes > 0).then(|| sum / changes as f64),
         spread: at(0.99).zip(at(0.5)).map(|(high, middle)| high - middle),
-        coalesced_share: (chunks > 0).then(|| coalesced as f64 / chunks as f64),
+        coalesced_share: data.coalesced_share(),
         tokens_per_event: (chunks > 0).then(|| tokens / chunks as f64),
     }
 }

@@ -3,11 +3,12 @@
 use super::{Folder, common};
 use brownout_injector::journal::What;
 use brownout_runner::compare::compare;
-use brownout_runner::record::{ClientHealth, Outcome, Phase, Recording};
+use brownout_runner::record::{ClientHealth, Outcome, Phase, Recording, RequestRecord};
 use brownout_runner::report::{
     Report, files, html, junit, markdown, picture, read_report, render_again, text, write_all,
 };
-use brownout_runner::summary::degradation::Finding;
+use brownout_runner::summary::data::PhaseData;
+use brownout_runner::summary::degradation::{Finding, changes};
 use brownout_runner::summary::effect::RuleCount;
 use brownout_runner::summary::recovery::RecoveryState;
 use brownout_runner::verdict::VerdictKind;
@@ -237,9 +238,74 @@ fn two_runs_are_compared_phase_by_phase() {
     };
     assert_eq!(finding("baseline", "itl p95"), Finding::Same);
     assert_eq!(finding("fault", "itl p95"), Finding::Worse);
+    let back = compare(&harmed.0, &calm.0).expect("both can be read");
+    for (one, other) in comparison.phases.iter().zip(&back.phases) {
+        for (one, other) in one.changes.iter().zip(&other.changes) {
+            assert_eq!(one.finding, opposite(other.finding), "{one:?} {other:?}");
+        }
+    }
     let same = compare(&calm.0, &calm.0).expect("it can be read");
     assert!(same.phases.iter().flat_map(|p| &p.changes).all(|change| change.finding != Finding::Worse));
     let (text, md) = (comparison.to_text(), comparison.to_markdown());
     assert!(text.contains("\nfault\n") && md.contains("## fault") && md.contains("| itl p95 |"), "{text}");
     assert!(compare(&calm.0, &calm.0.join("nowhere")).is_err());
+}
+
+const fn opposite(finding: Finding) -> Finding {
+    match finding {
+        Finding::Worse => Finding::Better,
+        Finding::Better => Finding::Worse,
+        same => same,
+    }
+}
+
+#[test]
+fn what_makes_two_runs_hard_to_compare_is_said() {
+    let (one, other) = (Folder::new("long"), Folder::new("short"));
+    let (run, mut short) = (story(0.0), story(0.0));
+    short.scenario.spec.sla.pop();
+    for (phase, _, end) in &mut short.recording.phases {
+        if *phase == Phase::Recovery {
+            *end -= 10.0;
+        }
+    }
+    short.recording.requests.iter_mut().for_each(|request| request.outcome = Outcome::Refused);
+    for (folder, run) in [(&one, &run), (&other, &short)] {
+        write_all(&folder.0, &run.report(), &run.recording, &run.journal).expect("it can be written");
+    }
+    let notes = compare(&one.0, &other.0).expect("both can be read").notes.join("\n");
+    for note in
+        ["the SLA lines differ", "the recovery phase was", "the second run is invalid: not one request"]
+    {
+        assert!(notes.contains(note), "{notes}");
+    }
+}
+
+fn baseline(requests: &[RequestRecord], seed: u64) -> PhaseData<'_> {
+    let of_phase = requests.iter().filter(|request| request.phase == Phase::Baseline).collect();
+    PhaseData::new(Phase::Baseline, (5.0, 45.0), of_phase, requests, seed)
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(8))]
+    /// What is better one way round is worse the other, by the inverse ratio.
+    #[test]
+    fn a_change_reads_the_same_from_both_sides(factor in 0.9..1.12_f64, seeds in proptest::prelude::any::<(u64, u64)>()) {
+        let before = story(0.0).recording.requests;
+        let mut after = story(1.0).recording.requests;
+        for request in &mut after {
+            request.ttft = request.ttft.map(|ttft| ttft * factor);
+        }
+        let (before, after) = (baseline(&before, seeds.0), baseline(&after, seeds.1));
+        let invert = |ratio: Option<f64>| ratio.filter(|ratio| *ratio > 0.0).map(|ratio| 1.0 / ratio);
+        for (there, back) in changes(&before, &after).into_iter().zip(changes(&after, &before)) {
+            proptest::prop_assert_eq!(there.finding, opposite(back.finding), "{:?} {:?}", there, back);
+            if let (Some(one), Some(other)) = (there.ratio_interval, back.ratio_interval) {
+                for (one, other) in [(one.low, invert(other.high)), (one.high, invert(other.low))] {
+                    let apart = one.zip(other).map_or(0.0, |(one, other)| (one / other - 1.0).abs());
+                    proptest::prop_assert!(apart < 1e-9, "{:?} {:?}", there, back);
+                }
+            }
+        }
+    }
 }

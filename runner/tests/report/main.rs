@@ -282,6 +282,7 @@ fn lines_that_were_not_judged_are_no_lines_that_hold() {
 #[test]
 fn tokens_that_come_in_bursts_are_counted_and_said_so() {
     let mut run = story(0.0);
+    run.scenario.spec.sla.push("tpot p95 < 5s".to_owned());
     let even = run.report();
     for request in run.recording.requests.iter_mut().filter(|request| request.phase == Phase::Fault) {
         if let (Some(_), Some(last)) = (request.ttft, request.last_token) {
@@ -299,6 +300,18 @@ fn tokens_that_come_in_bursts_are_counted_and_said_so() {
     assert!((0.97..1.03).contains(&ratio), "{ratio}");
     let tokens = |report: &Report| report.timeline.bins.iter().map(|bin| bin.tokens).sum::<f64>();
     assert!((tokens(&burst) / tokens(&even) - 1.0).abs() < 0.02);
+    let change = |report: &Report, metric: &str| {
+        report.changes.iter().find(|change| change.metric == metric).expect("is in the table").clone()
+    };
+    let per_token = change(&burst, "tpot mean");
+    assert_eq!((per_token.finding, per_token.bursts), (Finding::Better, true), "{per_token:?}");
+    assert!(!change(&burst, "ttft p95").bursts && !change(&even, "tpot mean").bursts);
+    let line = |report: &Report| report.sla.iter().find(|line| line.line.starts_with("tpot")).cloned();
+    let (line, before) = (line(&burst).expect("is a line"), line(&even).expect("is a line"));
+    assert!(line.bursts && line.reason.contains("came in bursts") && !before.bursts, "{line:?}");
+    let (md, page) = (markdown::render(&burst), html::render(&burst));
+    assert!(md.contains("| pass, tokens in bursts |") && md.contains("| better, tokens in bursts |"), "{md}");
+    assert!(!page.contains("finding better") && page.contains("better, tokens in bursts"));
     for (report, said) in [(&even, false), (&burst, true)] {
         assert_eq!(markdown::render(report).contains("Tokens came in bursts (fault: 97.9"), said);
         assert_eq!(html::render(report).contains("Tokens came in bursts"), said);

@@ -2,8 +2,8 @@
 
 use super::charts::{self, Forest, PANELS};
 use crate::report::markdown::{
-    bursts, change_cells, client_words, detection_words, fault_cells, finding_word, line_cells, moved,
-    outcome_word, phase_rows, recovery_words, unit_of,
+    bursts, change_cells, client_words, detection_words, fault_cells, finding_words, line_cells, moved,
+    outcome_words, phase_rows, recovery_words, unit_of,
 };
 use crate::report::{Report, many, text};
 use crate::sla::LineOutcome;
@@ -97,7 +97,7 @@ pub(super) fn key_figures(report: &Report) -> Markup {
 fn tile(name: &str, change: &Change) -> Markup {
     let show = |value: f64| text::value(value, unit_of(&change.metric));
     html! {
-        div class={ "tile " (finding_class(change.finding)) } {
+        div class={ "tile " (finding_class(change)) } {
             p.name { (name) " " span.stat { (change.metric.split(' ').next_back().filter(|s| s.starts_with('p')).unwrap_or("")) } }
             p.big { (text::maybe(change.after, show)) }
             p.small {
@@ -108,9 +108,10 @@ fn tile(name: &str, change: &Change) -> Markup {
     }
 }
 
-const fn finding_class(finding: Finding) -> &'static str {
-    match finding {
+const fn finding_class(change: &Change) -> &'static str {
+    match change.finding {
         Finding::Worse => "worse",
+        Finding::Better if change.bursts => "same",
         Finding::Better => "better",
         Finding::Same => "same",
         Finding::Unknown => "unknown",
@@ -140,7 +141,7 @@ pub(super) fn sla(report: &Report) -> Markup {
                                 @let (measured, bounds) = line_cells(line);
                                 tr {
                                     th scope="row" { code { (line.line) } }
-                                    td { span class={ "pill " (class) } { span aria-hidden="true" { (sign) } " " (outcome_word(line.outcome)) } }
+                                    td { span class={ "pill " (class) } { span aria-hidden="true" { (sign) } " " (outcome_words(line)) } }
                                     td.num { (measured) }
                                     td.num { (bounds) }
                                     td.why { (prose(&line.reason)) }
@@ -193,7 +194,7 @@ pub(super) fn degradation(report: &Report) -> Markup {
                         tbody {
                             @for change in &report.changes {
                                 @let [before, after, ratio, difference] = change_cells(change);
-                                @let class = finding_class(change.finding);
+                                @let class = finding_class(change);
                                 tr {
                                     th scope="row" { (change.metric) }
                                     td.num { (before) }
@@ -201,7 +202,7 @@ pub(super) fn degradation(report: &Report) -> Markup {
                                     td.num { (split(&ratio)) }
                                     td.forest { @if let Some(ratio) = change.ratio { (PreEscaped(forest.mark(ratio, change.ratio_interval, class))) } }
                                     td.num { (split(&difference)) }
-                                    td { span class={ "finding " (class) } { (finding_word(change.finding)) } }
+                                    td { span class={ "finding " (class) } { (finding_words(change)) } }
                                 }
                             }
                         }
