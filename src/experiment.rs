@@ -12,10 +12,11 @@ use brownout_injector::scenario::Load;
 use brownout_injector::{Plan, Scenario, sla};
 use brownout_proxy::{Config, Control, Journal, Proxy};
 use brownout_runner::load::{LoadRun, Observer, Progress, Stop, Target, attribute, server_metrics};
-use brownout_runner::record::{Phase, RequestRecord};
+use brownout_runner::record::{Outcome, Phase, RequestRecord};
 use brownout_runner::report::{Meta, Mode, Report, ServerMetrics, write_all};
 use brownout_runner::sla::AbortGuard;
 use brownout_runner::summary::effect::RuleCount;
+use brownout_runner::summary::failed;
 use brownout_runner::verdict::cut_short_by_guard;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -29,6 +30,9 @@ const LEASE: Duration = Duration::from_secs(10);
 
 /// How long the proxy may take to let the last requests go.
 const GRACE: Duration = Duration::from_secs(1);
+
+/// So many requests must have failed, and none succeeded, before the faults are called off.
+const FEWEST_FAILED: u64 = 5;
 
 /// What to do.
 pub(crate) struct Experiment<'a> {
@@ -164,6 +168,8 @@ impl Experiment<'_> {
             control,
             journal: journal.journal(),
             guard: AbortGuard::new(&abort),
+            healthy: false,
+            failed: 0,
             ending,
             begun,
             watch,
@@ -222,6 +228,10 @@ struct Conductor<'a> {
     control: Option<&'a Control>,
     journal: Journal,
     guard: AbortGuard,
+    /// Whether a request ever ended well, or tokens flow.
+    healthy: bool,
+    /// Requests that failed so far.
+    failed: u64,
     ending: &'a Ending,
     begun: Instant,
     watch: &'a mut dyn Watch,
@@ -239,19 +249,25 @@ impl Observer for Conductor<'_> {
     fn phase(&mut self, phase: Phase) {
         self.heal();
         self.journal.write(What::Phase { name: phase.name().to_owned() });
-        if phase == Phase::Fault {
+        if phase == Phase::Fault && self.control.is_some() {
+            if !self.healthy && self.failed >= FEWEST_FAILED {
+                self.ending.end("there was nothing to break, as no request had succeeded");
+            }
             self.ending.arm(|| Plan::compile(self.scenario, Some(self.seed)));
         }
     }
 
     fn request(&mut self, record: &RequestRecord) {
         self.guard.observe(record);
+        self.healthy |= record.outcome == Outcome::Ok;
+        self.failed += u64::from(failed(record.outcome));
     }
 
     fn progress(&mut self, progress: &Progress) {
         if let Some(control) = self.control {
             control.renew();
         }
+        self.healthy |= progress.tokens_per_second > 0.0;
         if let Some(why) = self.guard.check(self.begun.elapsed().as_secs_f64()) {
             self.ending.end(&cut_short_by_guard(&why));
         }

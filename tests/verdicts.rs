@@ -178,10 +178,12 @@ fn reports_are_written_when_every_request_failed() {
     // Nothing listens on the discard port.
     let output =
         output(brownout(["run"]).arg(file).args(["--target", "http://127.0.0.1:9", "--out"]).arg(&out));
-    assert_ne!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert!(said(&output).contains("nothing to break"), "{}", said(&output));
     for file in FILES {
         assert!(out.join(file).exists(), "{file}: {}", said(&output));
     }
+    assert!(journal(&out, "armed").is_empty(), "a fault was armed where there was nothing to break");
     let outcomes: Vec<Value> =
         json_lines(&out.join("requests.jsonl")).iter().map(|r| r["outcome"].clone()).collect();
     assert!(!outcomes.is_empty() && outcomes.iter().all(|outcome| outcome != "ok"), "{outcomes:?}");

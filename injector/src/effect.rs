@@ -192,6 +192,9 @@ impl Step {
     }
 }
 
+/// What the note of a fault adds whose hold ended with the fault's window, before its own time.
+pub const CUT_BY_WINDOW: &str = ", cut off as its window ended";
+
 /// What has really been done to one request so far; it goes into the journal.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Done {

@@ -10,7 +10,7 @@ use crate::control::RuleState;
 use crate::failure::Unanswered;
 use crate::hold::hold;
 use crate::next::{Detour, Next};
-use brownout_injector::effect::{Answer, Before as Act};
+use brownout_injector::effect::{Answer, Before as Act, CUT_BY_WINDOW};
 use brownout_injector::fault::{Buckets, prefix_prompt};
 use http::Response;
 use http::header::{CONTENT_LENGTH, HeaderValue};
@@ -85,9 +85,11 @@ async fn act(call: &mut Call, mut case: Box<Case>) -> Turn {
         match act {
             Act::Forward => {}
             Act::Wait(span) => {
-                let span = span.min(ends - now);
+                let left = ends - now;
                 if !span.is_zero() {
-                    case.deeds[index].done.note = "held before it went to the server".to_owned();
+                    let cut = if span > left { CUT_BY_WINDOW } else { "" };
+                    case.deeds[index].done.note = format!("held before it went to the server{cut}");
+                    let span = span.min(left);
                     wait(&mut case, index, Some(span), now + span).await;
                 }
             }

@@ -209,10 +209,12 @@ pub fn reach(grounds: &Grounds<'_>) -> Verdict {
         return verdict(VerdictKind::Invalid, "The run could not be carried out", reasons);
     }
     let idle = || grounds.faults.into_iter().flatten().filter(|fault| fault.fired == 0);
-    let mut doubts: Vec<String> = idle()
-        .take(MOST_IDLE)
-        .map(|fault| format!("fault `{}` proves nothing: {}", fault.fault, fault.odd.join("; ")))
-        .collect();
+    let mut doubts = Vec::new();
+    doubts.extend(
+        idle()
+            .take(MOST_IDLE)
+            .map(|fault| format!("fault `{}` proves nothing: {}", fault.fault, fault.odd.join("; "))),
+    );
     match idle().count().saturating_sub(MOST_IDLE) {
         0 => {}
         more => {
@@ -228,7 +230,8 @@ pub fn reach(grounds: &Grounds<'_>) -> Verdict {
     doubts.extend(grounds.client.unfit.iter().cloned());
     let notes = || grounds.client.late.iter().map(|late| format!("note: {late}"));
     if !doubts.is_empty() {
-        doubts.extend(cut);
+        // First: it is why the rest is as it is.
+        doubts.splice(..0, cut);
         doubts.extend(of(LineOutcome::Broken));
         doubts.extend(notes());
         return verdict(VerdictKind::Inconclusive, "The measurement proves nothing", doubts);

@@ -1,7 +1,7 @@
 //! `brownout run`: a scenario against a real server, to a verdict.
 
 use crate::cli::RunArgs;
-use crate::exit::say;
+use crate::exit::{note, say};
 use crate::experiment::{Ending, Experiment};
 use crate::view::View;
 use crate::{outdir, signals, source, table};
@@ -25,6 +25,12 @@ pub(crate) fn with_experiment(
     let target = args.target.clone().or_else(|| scenario.spec.target.url.clone()).with_context(|| {
         format!("{} names no server: add `target: {{url: ...}}` or give --target URL", args.file.display())
     })?;
+    let in_cluster = &scenario.spec.target;
+    if in_cluster.selector.is_some() || in_cluster.mode.is_some() || !in_cluster.containers.is_empty() {
+        note(format_args!(
+            "note: `target.selector`, `containers` and `mode` choose pods in a cluster; here all goes to {target}"
+        ));
+    }
     // Asked of the server itself, and before anything is written: a wrong address is not worth a folder.
     check_tls(&target)?;
     if let Some(load) = &mut scenario.spec.load

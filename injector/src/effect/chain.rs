@@ -23,6 +23,8 @@ struct Link {
     tokens: u32,
     /// Holds that were asked for, each cut off at `until`.
     asked: Duration,
+    /// Whether one was cut off there.
+    cut: bool,
 }
 
 impl Link {
@@ -31,6 +33,7 @@ impl Link {
         let left = self.until.saturating_sub(now + total.add);
         let add = step.hold.add.min(left);
         self.asked += add;
+        self.cut |= add < step.hold.add;
         total.add += add;
         total.space = total.space.max(step.hold.space.min(left));
         total.bytes_per_second = match (total.bytes_per_second, step.hold.bytes_per_second) {
@@ -70,7 +73,7 @@ impl Chain {
     /// Adds the effect of the rule with index `rule`, which ends at `until` (time since the plan was armed). To be
     /// called in file order.
     pub fn push(&mut self, rule: usize, until: Duration, effect: Box<dyn Effect>) {
-        self.links.push(Link { rule, effect, until, tokens: 0, asked: Duration::ZERO });
+        self.links.push(Link { rule, effect, until, tokens: 0, asked: Duration::ZERO, cut: false });
     }
 
     /// Whether there is nothing to do.
@@ -115,7 +118,13 @@ impl Chain {
 
     /// What each effect has done so far, by index of its rule.
     pub fn done(&self) -> impl Iterator<Item = (usize, Done)> {
-        self.links.iter().map(|link| (link.rule, Done { asked: link.asked, ..link.effect.done() }))
+        self.links.iter().map(|link| {
+            let mut done = Done { asked: link.asked, ..link.effect.done() };
+            if link.cut {
+                done.note.push_str(super::CUT_BY_WINDOW);
+            }
+            (link.rule, done)
+        })
     }
 
     fn pass(&mut self, now: Duration, mut parts: Parts<'_>, mut ends: bool) -> Step {

@@ -10,6 +10,7 @@ use crate::fault::Fault;
 use crate::scenario::{Arrival, FaultEntry, Phases, PromptSource, Target, Timeouts, When};
 use crate::sla::{self, Bound, Demand, Operator};
 use crate::units::{DelayDist, LengthDist, TimeSpan};
+use crate::wire::Api;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -437,11 +438,13 @@ fn is_path(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@%/".contains(&byte)
 }
 
+const NO_SCHEME: &str = "it does not begin with http:// or https://";
+
 /// Whether a text is the base URL of a server.
 pub(super) fn base_url(url: &str) -> Result<(), &'static str> {
-    let (scheme, rest) = url.split_once("://").ok_or("it does not begin with http://")?;
+    let (scheme, rest) = url.split_once("://").ok_or(NO_SCHEME)?;
     if !matches!(scheme, "http" | "https") {
-        return Err("it does not begin with http://");
+        return Err(NO_SCHEME);
     }
     if url.contains(|c: char| c.is_whitespace() || c.is_control() || !c.is_ascii()) {
         return Err("it has a character that no URL has");
@@ -452,6 +455,11 @@ pub(super) fn base_url(url: &str) -> Result<(), &'static str> {
     let authority = rest.split('/').next().unwrap_or_default();
     if !rest[authority.len()..].bytes().all(is_path) {
         return Err("its path has a character that no path has");
+    }
+    if Api::of_path(&rest[authority.len()..]) != Api::Other {
+        return Err(
+            "it ends in an endpoint's path, which is added to it: leave out all from `/v1` on, or its like",
+        );
     }
     if authority.contains('@') {
         return Err("it has a user name in it; give credentials in `load.headers`");

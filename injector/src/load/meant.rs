@@ -166,6 +166,11 @@ impl<'n> Shape<'n> {
         (required.is_empty() && matches!(data, Data::Bool(true))).then(|| "{}".to_owned())
     }
 
+    /// The line that a missing field could be, after the examples of the type.
+    pub(super) fn example_of(&self, name: Option<&str>, field: &str) -> Option<String> {
+        self.other_field(name, field).map(|value| format!("such as `{field}: {value}`"))
+    }
+
     /// What stands for a field that must be there too: what the examples of the type say.
     fn other_field(&self, name: Option<&str>, field: &str) -> Option<String> {
         let name = name?;

@@ -3,6 +3,7 @@
 use super::diagnostic::{Problem, closest, quoted};
 use super::tree::{Data, Entry, Node};
 use super::words::{PATTERNS, first_sentence, list, near_time, one_of_keys};
+use crate::fault::Fault;
 use crate::units::TimeSpan;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
@@ -12,6 +13,9 @@ use std::sync::LazyLock;
 
 /// Problems that are collected of one file.
 const MOST_PROBLEMS: usize = 1000;
+
+/// The most places that are named for a field that stands in none of them.
+const MOST_HOLDERS: usize = 4;
 
 /// The properties of a schema that names none.
 pub(super) static NONE: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
@@ -266,7 +270,11 @@ impl<'n> Shape<'n> {
                 (None, None, None) => "out of range".to_owned(),
             };
             let side = if low { "too small" } else { "too large" };
-            self.say(node, format!("{} is {side}", self.place()), label);
+            let problem = Problem::new(node.span.clone(), format!("{} is {side}", self.place()), label);
+            let percent = max == Some(1.0) && number > 1.0 && number <= 100.0;
+            self.problems.push(
+                problem.maybe_help(percent.then(|| format!("write {} for {number} %", number / 100.0))),
+            );
         }
     }
 
@@ -306,7 +314,8 @@ impl<'n> Shape<'n> {
                 let at = self.start(node);
                 let label =
                     properties.get(field).map(|property| self.describe_field(property)).unwrap_or_default();
-                self.problems.push(Problem::new(at, format!("{} lacks `{field}`", self.place()), label));
+                let problem = Problem::new(at, format!("{} lacks `{field}`", self.place()), label);
+                self.problems.push(problem.maybe_help(self.example_of(name, field)));
             }
         }
         self.exactly_one(node, entries, schema, name, unknown);
@@ -387,6 +396,10 @@ impl<'n> Shape<'n> {
         if key == "<<" {
             return problem.help("merge keys are no part of YAML 1.2: write the fields out");
         }
+        if Fault::kind(key).is_some() {
+            return problem
+                .help(format!("`{key}` is a kind of fault: indent it like the `name:` of its fault"));
+        }
         // A field one level too high, as `probability` beside `when`: better than a word that looks like it.
         let holders: Vec<&str> = properties
             .iter()
@@ -398,6 +411,9 @@ impl<'n> Shape<'n> {
         let here = holders.iter().find(|holder| present.contains(**holder));
         match (here, holders.as_slice()) {
             (Some(holder), _) | (None, [holder]) => problem.help(format!("`{key}` belongs under `{holder}`")),
+            (None, [_, ..]) if holders.len() <= MOST_HOLDERS => {
+                problem.help(format!("`{key}` belongs under one of {}", list(&holders)))
+            }
             _ => match closest(key, open).or_else(|| closest(key, known.iter().copied())) {
                 Some(close) => problem.help(format!("did you mean `{close}`?")),
                 None if name == Some("FaultEntry") => {

@@ -32,7 +32,10 @@ impl<'n> Shape<'n> {
             ("number" | "integer", Data::OddNumber) => Problem::new(
                 node.span.clone(),
                 format!("{place} is no number to reckon with"),
-                "a finite number is wanted",
+                match want {
+                    "integer" => format!("a whole number from 0 to {}", u64::MAX),
+                    _ => "a finite number is wanted".to_owned(),
+                },
             ),
             ("string", Data::Number(_) | Data::Bool(_) | Data::OddNumber) => Problem::new(
                 node.span.clone(),
@@ -81,6 +84,12 @@ impl<'n> Shape<'n> {
                 let label = "write each item on a line of its own that begins with `- `";
                 Problem::new(self.handle(node), message, label).maybe_help(write())
             }
+            ("string", Data::Map(entries)) if self.is_line() => Problem::new(
+                self.handle(node),
+                format!("{place} is a mapping, and a line of text is wanted"),
+                "a metric, an operator and a value",
+            )
+            .maybe_help(entries.first().and_then(as_line).map(|line| format!("write `- {line}`"))),
             _ => Problem::new(
                 self.handle(node),
                 format!("{place} is {}, and {} is wanted", node.noun(), noun(want)),
@@ -90,4 +99,21 @@ impl<'n> Shape<'n> {
         };
         self.problems.push(problem);
     }
+
+    /// Whether this is an item of `spec.sla` or `spec.abort`.
+    fn is_line(&self) -> bool {
+        matches!(self.way.as_slice(), [.., Step::Key(Entry { key, .. }), Step::Item(_)] if key == "sla" || key == "abort")
+    }
+}
+
+/// `ttft p95: 800ms` as the line that it was meant to be.
+fn as_line(entry: &Entry) -> Option<String> {
+    let bound = match &entry.value.data {
+        Data::Text { text, .. } => text.trim().to_owned(),
+        Data::Number(number) => number.to_string(),
+        _ => return None,
+    };
+    let operator = if bound.starts_with(['<', '>']) { "" } else { "< " };
+    let line = format!("{} {operator}{bound}", entry.key);
+    crate::sla::parse(&line).is_ok().then_some(line)
 }

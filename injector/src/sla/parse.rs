@@ -186,7 +186,17 @@ impl<'l> Reader<'l> {
         let names = || Metric::ALL.into_iter().map(Metric::name).chain(["recovers within"]);
         let near =
             || closest(&self.joined(2.min(words)), names()).or_else(|| closest(&self.joined(1), names()));
-        let suggestion = synonym.or_else(near).map(str::to_owned);
+        // `p95 ttft`, as other tools write it.
+        let swapped = || {
+            let [statistic, metric] =
+                [0, 1].map(|at| self.tokens.get(self.next + at).map(|token| token.text.to_lowercase()));
+            let (statistic, metric) = (statistic?, metric?);
+            let known = Metric::ALL.iter().any(|known| known.name() == metric);
+            let percentile = statistic.strip_prefix('p').is_some_and(|p| p.parse::<f64>().is_ok());
+            (known && (percentile || ["mean", "max"].contains(&statistic.as_str())))
+                .then(|| format!("{metric} {statistic}"))
+        };
+        let suggestion = swapped().or_else(|| synonym.or_else(near).map(str::to_owned));
         let known: Vec<&str> = Metric::ALL.into_iter().map(Metric::name).collect();
         let message = format!("`{}` is no metric; there are {}", first.text, known.join(", "));
         Err(self.error(0, message, suggestion))

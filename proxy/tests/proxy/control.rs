@@ -53,6 +53,12 @@ async fn a_window_ends_before_its_plan() {
     client.until("[DONE]").await;
     bench.status(|status| !status.rules[0].open).await;
     assert!(bench.control.status().armed);
+    let fired = bench.fired();
+    assert!(fired.asked_ms <= 300.0 && fired.note.ends_with("cut off as its window ended"), "{fired:?}");
+    bench.arm("- {name: late, latency: {delay: {constant: 50s}}, when: {for: 300ms}}");
+    bench.client().await.ask(chat(true)).await;
+    let fired = bench.fired();
+    assert!(fired.asked_ms <= 300.0 && fired.note.ends_with("cut off as its window ended"), "{fired:?}");
 }
 
 #[tokio::test]

@@ -65,6 +65,11 @@ impl Target {
             return Err(bad(format!("host `{host}` has no address")));
         }
         let path = uri.path().trim_end_matches('/');
+        if Api::of_path(path) != Api::Other {
+            let why =
+                format!("{path} is an endpoint, and endpoints are added to it: give what stands before that");
+            return Err(bad(why));
+        }
         // People copy the base URL of an OpenAI client, which ends in /v1.
         let prefix = path.strip_suffix("/v1").unwrap_or(path).to_owned();
         let tls = match usual_port {

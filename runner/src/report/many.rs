@@ -29,15 +29,23 @@ pub(crate) fn odd(report: &Report) -> (Vec<&FaultProof>, usize) {
     (all().take(MOST_FAULTS).collect(), all().count().saturating_sub(MOST_FAULTS))
 }
 
-/// What is said where not all faults are shown one by one; nothing otherwise.
-pub(crate) fn note(report: &Report) -> Option<String> {
-    (report.faults.len() > MOST_FAULTS).then(|| {
+/// What has to be said of the table of faults: where not all are shown one by one, and why one may have acted on fewer
+/// requests than it chose.
+pub(crate) fn notes(report: &Report) -> Vec<String> {
+    let cut = |fault: &FaultProof| fault.fired > 0 && fault.chosen.is_some_and(|chosen| chosen > fault.fired);
+    let idle = report.faults.iter().any(cut).then(|| {
+        "Where a fault did something to fewer requests than it chose, their answers or its window had ended before \
+         there was anything to act on."
+            .to_owned()
+    });
+    let more = (report.faults.len() > MOST_FAULTS).then(|| {
         format!(
             "The first {MOST_FAULTS} of {} faults are shown one by one, the others added up by kind; report.json has \
              each.",
             text::count(report.faults.len() as u64)
         )
-    })
+    });
+    idle.into_iter().chain(more).collect()
 }
 
 /// One fault of each kind, in the order of the file.

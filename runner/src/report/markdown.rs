@@ -80,7 +80,7 @@ fn write(report: &Report, md: &mut String) -> std::fmt::Result {
                 cell(&fault.kind)
             )?;
         }
-        if let Some(note) = many::note(report) {
+        for note in many::notes(report) {
             writeln!(md, "\n{note}")?;
         }
         let (odd, more) = many::odd(report);

@@ -49,6 +49,9 @@ fn a_harmful_story_is_broken_where_it_hurts() {
     }
     let slow = &report.faults[0];
     assert!(slow.odd.is_empty() && slow.fired > 200, "{slow:?}");
+    let fewer = "did something to fewer requests than it chose";
+    assert!(slow.chosen > Some(slow.fired) && markdown::render(&report).contains(fewer), "{slow:?}");
+    assert!(html::render(&report).contains(fewer));
     let delay = slow.delay.as_ref().expect("it holds tokens");
     assert!(delay.error_max_ms <= 0.4001 && delay.given_mean_ms > delay.asked_mean_ms);
     let detection = report.detection.as_ref().expect("there were faults");

@@ -282,7 +282,7 @@ pub(super) fn faults(report: &Report) -> Markup {
                         }
                     }
                 }
-                @if let Some(note) = many::note(report) { p.note { (note) } }
+                @for note in many::notes(report) { p.note { (note) } }
                 @let (odd, more) = many::odd(report);
                 @for fault in odd {
                     p.odd { code { (fault.fault) } ": " (fault.odd.join("; ")) "." }
