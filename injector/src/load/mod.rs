@@ -27,7 +27,7 @@ const MAX_BYTES: usize = 4 << 20;
 /// written out.
 ///
 /// # Errors
-/// All that is wrong with it, each with its place: fields, types and ranges by the [`schema`], then the meaning. A
+/// All that is wrong with it, each with its place: fields, types and ranges by the [`schema()`], then the meaning. A
 /// text that is no YAML has one error, where reading stopped.
 pub fn load(name: &str, text: &str) -> Result<Scenario, Diagnostics> {
     read(name, text, &mut |_| None).map(|(scenario, _)| scenario)
