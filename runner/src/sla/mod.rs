@@ -3,6 +3,7 @@
 //! A line is broken when even the kind bound of the measurement is on the wrong side, and passes when even the unkind
 //! one is on the right side; both are one-sided 95 % bounds. Between the two it is inconclusive.
 
+mod bursts;
 mod guard;
 pub mod lateness;
 
@@ -18,7 +19,7 @@ use crate::summary::data::PhaseData;
 use crate::summary::degradation::full_name;
 use crate::summary::good::sign;
 use crate::summary::recovery::{Recovery, RecoveryState};
-use crate::summary::{Unit, hangs_on_bursts, unit};
+use crate::summary::{Unit, unit};
 use brownout_injector::sla::{Bound, Demand, Line, Metric, Operator, Statistic};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -142,24 +143,9 @@ pub fn judge(lines: &[Line], evidence: &Evidence<'_, '_>) -> Vec<LineResult> {
     }
     let mut results: Vec<LineResult> = results.into_iter().map(|(result, _)| result).collect();
     for (line, result) in lines.iter().zip(&mut results) {
-        remark_bursts(line, result, evidence);
+        bursts::remark(line, result, evidence);
     }
     results
-}
-
-/// Says where tokens came in bursts of a line that hangs on them.
-fn remark_bursts(line: &Line, result: &mut LineResult, evidence: &Evidence<'_, '_>) {
-    let Demand::Threshold { metric, bound, .. } = line.demand else { return };
-    let baseline = evidence.baseline.filter(|_| matches!(bound, Bound::TimesBaseline(_)));
-    let share = [evidence.judged, baseline].into_iter().flatten().filter_map(PhaseData::bursts);
-    let Some(share) = share.max_by(f64::total_cmp).filter(|_| hangs_on_bursts(metric)) else { return };
-    result.bursts = result.outcome != LineOutcome::NotJudged;
-    if result.bursts {
-        let share = text::share(share);
-        result.reason.push_str(&format!(
-            "; {share} of the token events came in bursts, at no time of their own, which makes TPOT fall"
-        ));
-    }
 }
 
 /// Judges one line; for relative lines also the p-value of "it holds".
