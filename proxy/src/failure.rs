@@ -39,6 +39,9 @@ pub enum Failure {
     /// The client's own body broke off or is malformed.
     #[error("request body broke off")]
     ClientBody,
+    /// The client takes the proxy for one that leads anywhere.
+    #[error("CONNECT is for forward proxies; name this proxy as the server, in the client's base URL")]
+    Connect,
 }
 
 /// Why TLS to the server failed.
@@ -103,7 +106,7 @@ impl<E: fmt::Display> fmt::Display for Unanswered<E> {
 impl<E: fmt::Debug + fmt::Display> std::error::Error for Unanswered<E> {}
 
 /// How many kinds are counted.
-pub(crate) const KINDS: usize = 8;
+pub(crate) const KINDS: usize = 9;
 
 impl Failure {
     /// The names of the counted kinds in metrics.
@@ -116,6 +119,7 @@ impl Failure {
         "tls",
         "client_body",
         "no_socket",
+        "connect",
     ];
 
     /// Its place among the counted kinds.
@@ -129,6 +133,7 @@ impl Failure {
             Self::Tls(_) => 5,
             Self::ClientBody => 6,
             Self::NoSocket => 7,
+            Self::Connect => 8,
         }
     }
 
@@ -139,6 +144,7 @@ impl Failure {
             Self::ConnectTimeout => StatusCode::GATEWAY_TIMEOUT,
             Self::Reset | Self::Malformed | Self::Tls(_) => StatusCode::BAD_GATEWAY,
             Self::ClientBody => StatusCode::BAD_REQUEST,
+            Self::Connect => StatusCode::METHOD_NOT_ALLOWED,
         }
     }
 

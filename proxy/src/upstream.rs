@@ -62,6 +62,9 @@ impl Service<Call> for Upstream {
 pub(crate) type Forward = Pin<Box<dyn Future<Output = Result<Response<Body>, Unanswered>> + Send>>;
 
 fn forward(worker: &Arc<Worker>, mut call: Call) -> Forward {
+    if call.head.method == Method::CONNECT {
+        return Box::pin(std::future::ready(Err(Failure::Connect.into())));
+    }
     let upgrade = call.head.extensions.remove::<OnUpgrade>();
     let inbound_h2 = call.client.h2();
     let grpc = || {

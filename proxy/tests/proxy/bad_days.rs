@@ -128,6 +128,24 @@ async fn a_slow_server_is_waited_for() {
 }
 
 #[tokio::test]
+async fn a_client_that_takes_it_for_a_forward_proxy_is_told() {
+    let server = Server::saying(chat_json()).await;
+    let bench = Bench::start(&server.url());
+    let mut client = bench.client().await;
+    let answer = client.ask("CONNECT api.test:443 HTTP/1.1\r\nHost: api.test:443\r\n\r\n").await;
+    assert_eq!((answer.status(), answer.end), (405, End::Complete), "{}", answer.head);
+    assert!(
+        answer.header("x-brownout-error").is_some_and(|told| told.contains("base URL")),
+        "{}",
+        answer.head
+    );
+    assert_eq!(failures(&bench, "connect"), 1);
+    assert_eq!(client.ask(GET).await.status(), 200, "the connection goes on");
+    assert_eq!(server.seen().len(), 1);
+    bench.traffic(|traffic| traffic.finished(Origin::Organic, Outcome::ClientError) == 1).await;
+}
+
+#[tokio::test]
 async fn a_huge_head_is_refused() {
     let server = Server::saying(chat_json()).await;
     let bench = Bench::with(&server.url(), |config| config.limits.header_bytes = 16 << 10);
