@@ -109,7 +109,12 @@ use tower_service::Service;
 /// wait that is let go leaves when the runtime next gets to it. The thread ends when the layer, its services, the
 /// requests in flight and all [`Control`]s are gone.
 ///
-/// A client that leaves makes hyper drop the answer, and with it the wrapped service's own future or body.
+/// The service is not polled while its answer is held. Behind the proxy a server goes on computing, and what it computed
+/// comes in a burst when the hold ends; in the same process a `firstTokenDelay` or `stall` and the service's own time
+/// add up.
+///
+/// A client that leaves makes hyper drop the answer, and with it the wrapped service's own future or body. A panic of the
+/// service goes on to whoever polls the answer; the request counts as one that was not answered, or was cut.
 #[derive(Clone, Debug)]
 pub struct FaultsLayer {
     control: Control,

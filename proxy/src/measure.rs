@@ -58,8 +58,10 @@ impl<S: Next> Service<Call> for Measure<S> {
     }
 
     fn call(&mut self, call: Call) -> Self::Future {
-        let record = Record::begin(self.site.clone(), &call);
-        ResponseFuture { inner: self.inner.call(call), record: Some(record) }
+        let mut record = Record::begin(self.site.clone(), &call);
+        let inner = self.inner.call(call);
+        record.asking = false;
+        ResponseFuture { inner, record: Some(record) }
     }
 }
 
@@ -80,10 +82,12 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let answer = ready!(this.inner.poll(cx));
-        let Some(mut record) = this.record.take() else {
-            unreachable!("a future is not polled after it is ready")
-        };
+        let Some(record) = this.record else { unreachable!("a future is not polled after it is ready") };
+        record.asking = true;
+        let answer = this.inner.poll(cx);
+        record.asking = false;
+        let answer = ready!(answer);
+        let Some(mut record) = this.record.take() else { unreachable!("it was there just now") };
         Poll::Ready(match answer {
             Ok(response) => {
                 record.status = response.status().as_u16();
@@ -113,7 +117,7 @@ pub(crate) fn is_event_stream(headers: &HeaderMap) -> bool {
     })
 }
 
-/// What is noted of one request; dropped before its end, the client has left.
+/// What is noted of one request; dropped before its end, the client has left, unless a panic ended it.
 #[derive(Debug)]
 struct Record {
     site: Arc<Site>,
@@ -123,6 +127,8 @@ struct Record {
     status: u16,
     stream: Option<StreamRecord>,
     ended: bool,
+    /// The layers below are at work this very moment: dropped now, their panic was the end.
+    asking: bool,
 }
 
 impl Record {
@@ -138,6 +144,7 @@ impl Record {
             status: 0,
             stream: None,
             ended: false,
+            asking: true,
         }
     }
 
@@ -169,7 +176,12 @@ impl Record {
 
 impl Drop for Record {
     fn drop(&mut self) {
-        self.end(Origin::Organic, Outcome::ClientLeft);
+        let outcome = match (self.asking, self.status) {
+            (false, _) => Outcome::ClientLeft,
+            (true, 0) => Outcome::Unanswered,
+            (true, _) => Outcome::Cut,
+        };
+        self.end(Origin::Organic, outcome);
     }
 }
 
@@ -267,8 +279,11 @@ impl HttpBody for Measured {
         if let Some(error) = this.broken.take() {
             return Poll::Ready(Some(Err(error)));
         }
-        let frame = ready!(Pin::new(&mut this.inner).poll_frame(cx));
         let record = &mut this.record;
+        record.asking = true;
+        let frame = Pin::new(&mut this.inner).poll_frame(cx);
+        record.asking = false;
+        let frame = ready!(frame);
         match frame {
             Some(Ok(ref frame)) => {
                 if let (Some(stream), Some(bytes)) = (&mut record.stream, frame.data_ref()) {

@@ -6,6 +6,7 @@ mod control;
 mod faults;
 mod http2;
 mod layer;
+mod layer_bad_days;
 mod pass;
 mod support;
 mod tls;
