@@ -40,8 +40,9 @@ fn read(
 ) -> Result<(Scenario, Option<Diagnostics>), Diagnostics> {
     let fail = |problems| Err(Diagnostics::new(name, text, problems));
     if text.len() > MAX_BYTES {
-        let message = format!("the file has {} bytes", text.len());
-        return Err(Diagnostics::new(name, "", vec![Problem::new(0..0, message, "at most 4 MiB are read")]));
+        // Whoever read it may have stopped before its end, so how large it is is not known here.
+        let problem = Problem::new(0..0, "the file is too large", "at most 4 MiB are read");
+        return Err(Diagnostics::new(name, "", vec![problem]));
     }
     let (root, mut problems) = tree::parse(text);
     let Some(root) = root else {
