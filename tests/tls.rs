@@ -96,12 +96,39 @@ fn the_proxy_alone_trusts_a_certificate_that_signed_itself() {
 }
 
 #[test]
-fn a_file_with_nothing_to_trust_is_told_at_the_start() {
-    let empty = tempfile::NamedTempFile::new().expect("a file can be made");
-    let args = ["proxy", "--listen", "127.0.0.1:0", "--upstream", "https://127.0.0.1:9"];
-    let output = output(&mut trusting(brownout(args), empty.path()));
-    assert_eq!(output.status.code(), Some(2));
-    assert!(said(&output).contains("SSL_CERT_FILE"), "{}", said(&output));
+fn a_file_with_nothing_to_trust_is_named_at_the_start_whatever_the_folders_hold() {
+    let dir = folder("tls-nothing");
+    let authority = Authority::new("other");
+    let (_sim, front) = behind_tls(&authority, "127.0.0.1");
+    let good = std::fs::read_to_string(authority.file()).expect("it is there");
+    std::fs::create_dir(dir.join("trusted")).expect("a folder can be made");
+    std::fs::write(dir.join("trusted/good.pem"), &good).expect("a file can be written");
+    for (name, content, why) in [
+        ("none.pem", None, "No such file"),
+        ("empty.pem", Some(""), "it holds no certificate"),
+        ("text.pem", Some("hello"), "it holds no certificate"),
+        ("cut.pem", Some(&good[..good.len() / 2]), "it is cut short or damaged"),
+        ("/dev/zero", None, "it is no file"),
+    ] {
+        let file = dir.join(name);
+        if let Some(content) = content {
+            std::fs::write(&file, content).expect("a file can be written");
+        }
+        let story = scenario(&dir, STORY).display().to_string();
+        let url = front.url();
+        for args in [
+            &["proxy", "--listen", "127.0.0.1:0", "--upstream", &url][..],
+            &["run", &story, "--target", &url, "--out", &dir.join("out").display().to_string()],
+        ] {
+            let mut command = trusting(brownout(args), &file);
+            let output = output(command.env("SSL_CERT_DIR", dir.join("trusted")));
+            let said = said(&output);
+            assert_eq!(output.status.code(), Some(2), "{said}");
+            let told = format!("{}: {why}", file.display());
+            assert!(said.contains(&told) && said.contains("SSL_CERT_FILE"), "{said}");
+            assert_eq!(said.trim().lines().count(), 1, "{said}");
+        }
+    }
 }
 
 /// What a server answers to `GET /v1/models`.
