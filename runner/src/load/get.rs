@@ -4,10 +4,13 @@ use super::Target;
 use super::client::{Client, Connection};
 use super::outcome::End;
 use bytes::Bytes;
-use http::{HeaderMap, Request, header};
+use http::{HeaderMap, Request, StatusCode, header};
 use http_body_util::{BodyExt, Full, Limited};
 use serde_json::Value;
 use std::time::Duration;
+
+/// To what is no HTTP, a server that speaks TLS says nothing, an alert, or by way of exception 400 in plain text.
+const PERHAPS_TLS: &str = " (a port that speaks TLS wants https:// in place of http://)";
 
 /// Why a question got no answer, in words.
 #[derive(Debug)]
@@ -73,7 +76,8 @@ async fn ask(
         target.path(path).parse().map_err(|error: http::uri::InvalidUri| error.to_string())?;
     *request.headers_mut() = headers.clone();
     request.headers_mut().remove(header::CONTENT_TYPE);
-    let response = connection.send(request).await.map_err(|error| error.error().to_string())?;
+    let unanswered = |why: String| if target.tls().is_none() { why + PERHAPS_TLS } else { why };
+    let response = connection.send(request).await.map_err(|error| unanswered(error.error().to_string()))?;
     let status = response.status();
     let body = Limited::new(response.into_body(), limit);
     let body = connection.drive(body.collect()).await.map_err(|error| error.to_string())?.to_bytes();
@@ -82,5 +86,8 @@ async fn ask(
     }
     let answer: Value = serde_json::from_slice(&body).unwrap_or_default();
     let said = answer["error"]["message"].as_str().map(|said| format!(": {said}")).unwrap_or_default();
-    Err(format!("{path} answers {status}{said}").into())
+    let why = format!("{path} answers {status}{said}");
+    let names_tls = ["HTTPS", "SSL"].iter().any(|word| String::from_utf8_lossy(&body).contains(word));
+    let is_tls = status == StatusCode::BAD_REQUEST && names_tls;
+    Err(if is_tls { unanswered(why) } else { why }.into())
 }

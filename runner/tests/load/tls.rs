@@ -177,6 +177,32 @@ fn a_port_without_tls_is_told_from_one_that_closes() {
 }
 
 #[test]
+fn a_port_with_tls_that_is_asked_without_hints_at_https() {
+    let server = Server::start(|_| vec![json(200, r#"{"data":[]}"#)]);
+    let authority = Authority::new("known");
+    let front = Front::start(server.address, &authority.identity(&["127.0.0.1"]), HTTP1);
+    // As nginx, Apache and Go's library say it.
+    let nginx = Server::start(|_| vec![json(400, "The plain HTTP request was sent to HTTPS port")]);
+    let apache = Server::start(|_| vec![json(400, "speaking plain HTTP to an SSL-enabled server port")]);
+    let silent = Server::start(|_| vec![Step::Close]);
+    let other = Server::start(|_| vec![json(400, r#"{"error":{"message":"no key"}}"#)]);
+    for (address, hint) in [
+        (front.address, true),
+        (nginx.address, true),
+        (apache.address, true),
+        (silent.address, true),
+        (other.address, false),
+        (server.address, false),
+    ] {
+        let unnamed = |arrival| Load { model: None, ..load(arrival) };
+        let url = format!("http://{address}");
+        let error = run(&requests(unnamed, &url, 1), &mut (), &Stop::default());
+        let error = error.expect_err("there is no model").to_string();
+        assert_eq!(error.contains("https:// in place of http://"), hint, "{error}");
+    }
+}
+
+#[test]
 fn a_server_that_hangs_in_the_handshake_is_a_connect_timeout() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("https://{}", listener.local_addr().expect("an address"));
