@@ -2,10 +2,11 @@
 
 mod common;
 
-use common::{Server, folder, scenario, signal};
+use common::{Server, brownout, folder, scenario, signal};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 const BODY: &str = r#"{"model":"brownout-sim","messages":[{"role":"user","content":"hi"}],"max_tokens":4,"ignore_eos":true}"#;
@@ -50,7 +51,7 @@ fn write_fault(dir: &Path, fault: &str) -> std::path::PathBuf {
 
 fn proxy(sim: &Server, file: &Path) -> (Server, String) {
     let file = file.to_str().expect("UTF-8");
-    let mut proxy = Server::start([
+    let mut command = brownout([
         "proxy",
         "--listen",
         "127.0.0.1:0",
@@ -61,6 +62,8 @@ fn proxy(sim: &Server, file: &Path) -> (Server, String) {
         "--scenario",
         file,
     ]);
+    command.stderr(Stdio::piped());
+    let mut proxy = Server::spawn(command);
     let admin = proxy.line("admin on ");
     (proxy, admin)
 }
@@ -70,14 +73,14 @@ fn a_file_read_again_takes_over_and_a_bad_one_does_not() {
     let sim = Server::sim();
     let dir = folder("sighup");
     let file = write_fault(&dir, "httpError: {status: 503}");
-    let (proxy, admin) = proxy(&sim, &file);
+    let (mut proxy, admin) = proxy(&sim, &file);
     let refused = chat(&proxy.url);
     assert_eq!(status(&refused), "503", "{refused}");
     assert!(refused.contains("x-brownout-fault: f"), "{refused}");
 
     write_fault(&dir, "httpEror: {status: 418}");
     signal(proxy.pid(), "HUP");
-    // A second signal with a good file proves that the first was handled, and survived.
+    proxy.complaint("the file is refused");
     assert_eq!(status(&chat(&proxy.url)), "503");
     write_fault(&dir, "httpError: {status: 418}");
     signal(proxy.pid(), "HUP");

@@ -54,6 +54,13 @@ impl Server {
         after(&mut self.lines, prefix)
     }
 
+    /// Waits for a line with `words` on its standard error, which must be piped. What comes later is not read.
+    pub(crate) fn complaint(&mut self, words: &str) {
+        let lines = BufReader::new(self.child.stderr.take().expect("piped")).lines();
+        let told = lines.map(|line| line.expect("text")).any(|line| line.contains(words));
+        assert!(told, "the process ended before it said `{words}`");
+    }
+
     /// Its process id.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
