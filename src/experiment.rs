@@ -13,7 +13,7 @@ use brownout_injector::{Plan, Scenario, sla};
 use brownout_proxy::{Config, Control, Journal, Proxy};
 use brownout_runner::load::{LoadRun, Observer, Progress, Stop, Target, attribute, server_metrics};
 use brownout_runner::record::{Outcome, Phase, RequestRecord};
-use brownout_runner::report::{Meta, Mode, Report, ServerMetrics, write_all};
+use brownout_runner::report::{Meta, Mode, Report, ServerMetrics, clear, write_all};
 use brownout_runner::sla::AbortGuard;
 use brownout_runner::summary::effect::RuleCount;
 use brownout_runner::summary::failed;
@@ -136,7 +136,9 @@ impl Experiment<'_> {
         load.with_context(|| format!("scenario {name} has no load: say under `spec.load` what to send"))
     }
 
+    /// Begins the journal, and with it the files of this run: those of an older one go.
     fn journal(&self, begun: Instant) -> Result<JournalFile> {
+        clear(self.out)?;
         JournalFile::create(
             &self.out.join("journal.jsonl"),
             begun,
@@ -202,7 +204,10 @@ impl Experiment<'_> {
         let mut recording = outcome?;
         attribute(&mut recording.requests, &entries);
         let report = Report::build(self.scenario, self.seed, &recording, &entries, counts, &meta);
-        write_all(self.out, &report, &recording, &entries)?;
+        write_all(self.out, &report, &recording, &entries).with_context(|| {
+            let verdict = &report.verdict;
+            format!("{}: {}; but not all of its files can be written", verdict.kind.word(), verdict.headline)
+        })?;
         Ok(report)
     }
 }

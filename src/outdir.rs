@@ -1,7 +1,7 @@
 //! Where a run's files go: never over those of a run before, unless the user named the folder, and never among those of
 //! a run that still goes on.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use std::fs::{self, File, TryLockError};
 use std::io::ErrorKind;
 use std::ops::Deref;
@@ -29,17 +29,26 @@ impl Deref for OutDir {
 pub(crate) fn prepare(wanted: Option<&Path>, name: &str) -> Result<OutDir> {
     let path = match wanted {
         Some(dir) => {
+            ensure!(dir.is_dir() || !dir.exists(), "{} is no folder: name one with --out", dir.display());
             fs::create_dir_all(dir).with_context(|| format!("cannot make the folder {}", dir.display()))?;
             dir.to_owned()
         }
         None => fresh(Path::new(HOME), name)?,
     };
-    let lock = File::open(&path).with_context(|| format!("cannot open the folder {}", path.display()))?;
-    // A file system without locks is no reason not to run.
-    if let Err(TryLockError::WouldBlock) = lock.try_lock() {
-        bail!("another run is writing to {}: name another folder with --out", path.display());
+    match lock(&path)? {
+        Some(lock) => Ok(OutDir { path, _lock: lock }),
+        None => bail!("another run is writing to {}: name another folder with --out", path.display()),
     }
-    Ok(OutDir { path, _lock: lock })
+}
+
+/// Keeps others from writing to the folder `path` until it is dropped; nothing where somebody does already.
+pub(crate) fn lock(path: &Path) -> Result<Option<File>> {
+    let lock = File::open(path).with_context(|| format!("cannot open the folder {}", path.display()))?;
+    Ok(match lock.try_lock() {
+        Err(TryLockError::WouldBlock) => None,
+        // A file system without locks is no reason not to run.
+        Ok(()) | Err(TryLockError::Error(_)) => Some(lock),
+    })
 }
 
 /// Makes `home/name`, or `home/name-2`, `-3`, ... where that is taken.
@@ -66,6 +75,7 @@ mod tests {
         let first = prepare(Some(&dir), "a").expect("it can be made");
         let error = prepare(Some(&dir), "a").expect_err("it is taken");
         assert!(error.to_string().contains("another run"), "{error}");
+        assert!(lock(&dir).expect("it is there").is_none());
         drop(first);
         prepare(Some(&dir), "a").expect("it is free again");
         let names = [fresh(&dir, "b"), fresh(&dir, "b")].map(|made| made.expect("it can be made"));

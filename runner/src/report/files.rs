@@ -6,6 +6,7 @@ use brownout_injector::journal::Entry;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -91,6 +92,32 @@ pub fn write_all(
     write_lines(&dir.join(JOURNAL), journal)?;
     write_lines(&dir.join(REQUESTS), &recording.requests)?;
     write_report(dir, report)
+}
+
+/// Takes what an older run left in `dir` away, and what one that was killed left half-written: however the run ends that
+/// begins now, no older verdict is taken for its own. Nobody else may be writing there.
+///
+/// # Errors
+/// When the folder cannot be read, or a file cannot be removed.
+pub fn clear(dir: &Path) -> Result<(), ReportError> {
+    let fail = |path: &Path, why| ReportError::Io { path: path.to_owned(), why };
+    for entry in fs::read_dir(dir).map_err(|why| fail(dir, why))? {
+        let path = entry.map_err(|why| fail(dir, why))?.path();
+        if path.file_name().and_then(OsStr::to_str).is_some_and(is_a_runs) {
+            fs::remove_file(&path).map_err(|why| fail(&path, why))?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether a file of this name is a run's: one of the six, or one of them that was never finished.
+fn is_a_runs(name: &str) -> bool {
+    [REPORT_JSON, REPORT_HTML, REPORT_MD, JUNIT_XML, REQUESTS, JOURNAL].iter().any(|file| {
+        name.strip_prefix(file).is_some_and(|rest| {
+            let id = rest.strip_prefix('.').and_then(|rest| rest.strip_suffix(".part"));
+            rest.is_empty() || id.is_some_and(|id| id.parse::<u32>().is_ok())
+        })
+    })
 }
 
 /// Writes the report alone, in all its forms.

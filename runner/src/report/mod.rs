@@ -11,7 +11,7 @@ mod svg;
 pub mod text;
 
 pub use curves::Curve;
-pub use files::{ReportError, read_report, render_again, write_all};
+pub use files::{ReportError, clear, read_report, render_again, write_all};
 
 use crate::record::{ClientHealth, Outcome, Phase, Recording, RequestRecord};
 use crate::sla::lateness::Part;
