@@ -8,10 +8,11 @@ use brownout_injector::effect::Close;
 use futures_util::task::AtomicWaker;
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::rt::TokioIo;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Relaxed};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::net::TcpStream;
@@ -30,6 +31,10 @@ pub(crate) struct Client {
     /// Whether the socket is reset rather than closed when it is dropped.
     reset: AtomicU8,
     waker: AtomicWaker,
+    /// Whether something was written to it since the last look.
+    wrote: AtomicBool,
+    /// Whether its socket is to see if the client is still there.
+    doubted: AtomicBool,
     /// Requests on it that are not answered yet.
     busy: AtomicU32,
     /// When the first byte of the request head under way came, in worker milliseconds; 0 for none.
@@ -60,6 +65,8 @@ impl Client {
             state: AtomicU8::new(OPEN),
             reset: AtomicU8::new(0),
             waker: AtomicWaker::new(),
+            wrote: AtomicBool::new(false),
+            doubted: AtomicBool::new(false),
             busy: AtomicU32::new(0),
             head_since: AtomicU32::new(0),
             idle_since: AtomicU32::new(now),
@@ -110,9 +117,14 @@ impl Client {
         self.idle_since.store(self.site.millis(), Relaxed);
     }
 
-    /// Cuts the connection where its client dawdles: a head that does not end, or nothing at all for too long.
+    /// Cuts the connection where its client dawdles: a head that does not end, or nothing at all for too long; and
+    /// where it waits for an answer of which nothing comes, has its socket see whether it is still there.
     pub(crate) fn enforce(&self, now: u32, header_read: Duration, idle: Duration) {
         if self.busy.load(Relaxed) > 0 {
+            if !self.h2 && !self.wrote.swap(false, Relaxed) {
+                self.doubted.store(true, Relaxed);
+                self.waker.wake();
+            }
             return;
         }
         let (since, longest) = match self.head_since.load(Relaxed) {
@@ -150,6 +162,15 @@ impl ClientIo {
     }
 }
 
+impl ClientIo {
+    /// Whether the client has closed its side. hyper sees that by reading, but does not read on while it has bytes that
+    /// came behind the request that it is at, such as a request sent ahead.
+    fn has_left(&self) -> bool {
+        let mut about = [PollFd::new(self.io.inner(), PollFlags::RDHUP)];
+        poll(&mut about, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+    }
+}
+
 impl Drop for ClientIo {
     fn drop(&mut self) {
         self.worker.unregister(self.client.id);
@@ -177,10 +198,18 @@ impl Read for ClientIo {
 
 impl Write for ClientIo {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        self.client.wrote.store(true, Relaxed);
         Pin::new(&mut self.io).poll_write(cx, buf)
     }
 
+    /// hyper comes here whenever it is polled and has nothing to write.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.client.doubted.load(Relaxed) {
+            self.client.doubted.store(false, Relaxed);
+            if self.has_left() {
+                return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+            }
+        }
         Pin::new(&mut self.io).poll_flush(cx)
     }
 
@@ -201,6 +230,7 @@ impl Write for ClientIo {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        self.client.wrote.store(true, Relaxed);
         poll_write_pieces(Pin::new(&mut self.io), cx, bufs)
     }
 }
@@ -232,8 +262,8 @@ impl<C: Graceful> Future for Serve<C> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let mut this = self.project();
-        if !*this.registered {
-            // A task's waker stays valid for the task's whole life, so once is enough.
+        // A task's waker stays valid for the task's whole life, so once is enough, and once more after it was used.
+        if !*this.registered || this.client.doubted.load(Relaxed) {
             this.client.waker.register(cx.waker());
             *this.registered = true;
         }

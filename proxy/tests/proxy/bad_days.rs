@@ -196,6 +196,37 @@ async fn a_request_that_breaks_off_goes_nowhere() {
 }
 
 #[tokio::test]
+async fn a_client_that_sent_more_than_its_request_is_seen_to_leave_all_the_same() {
+    let server = Server::start(|_| vec![Do::Wait, Do::Send(chat_json().into_bytes())]).await;
+    for faults in ["[]", "- {name: hole, blackhole: {}}", "- {name: late, latency: {delay: {constant: 1h}}}"]
+    {
+        let bench = Bench::start(&server.url());
+        bench.arm(faults);
+        for more in [chat(false), "junk".to_owned(), "x".repeat(20_000)] {
+            let mut client = bench.client().await;
+            client.send(chat(false) + &more).await;
+            bench.traffic(|traffic| traffic.in_flight == 1).await;
+            drop(client);
+            bench.traffic(|traffic| traffic.in_flight == 0).await;
+        }
+        assert_eq!(bench.control.snapshot().finished(Origin::Organic, Outcome::ClientLeft), 3, "{faults}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_only_waits_is_not_taken_for_one_that_left() {
+    let server = Server::saying(chat_json()).await;
+    let bench = Bench::start(&server.url());
+    // Longer than it takes to look twice whether the client is there.
+    bench.arm("- {name: late, latency: {delay: {constant: 1200ms}}}");
+    let mut client = bench.client().await;
+    client.send(chat(false) + &chat(false)).await;
+    for _ in 0..2 {
+        assert_eq!(client.answer().await.status(), 200);
+    }
+}
+
+#[tokio::test]
 async fn a_body_too_large_to_read_passes_all_the_same() {
     let server = Server::saying(chat_json()).await;
     let bench = Bench::with(&server.url(), |config| config.limits.body_bytes = 1_000);
