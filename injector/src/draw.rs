@@ -92,6 +92,27 @@ mod tests {
         assert_ne!(base, Draw::new(7, "slow", 3).bits(1));
     }
 
+    /// Whoever runs a scenario again, with another version or on another machine, hits the same requests.
+    #[test]
+    fn draws_are_those_of_the_published_functions() {
+        // SplitMix64 from seed 0: its first two numbers. FNV-1a: the test vectors of its authors.
+        assert_eq!([mix(0), mix(GOLDEN_GAMMA)], [0xe220_a839_7b1d_cdaf, 0x6e78_9e6a_a1b9_65f4]);
+        for (text, hash) in
+            [("", 0xcbf2_9ce4_8422_2325), ("a", 0xaf63_dc4c_8601_ec8c), ("foobar", 0x8594_4171_f739_67e8)]
+        {
+            assert_eq!(stable_hash(text.as_bytes()), hash, "{text}");
+        }
+    }
+
+    #[test]
+    fn purposes_are_apart_and_whole_numbers_reach_their_end() {
+        let draw = Draw::new(7, "slow", 3);
+        assert!(draw.fork("fires") != draw.fork("tokens") && draw.fork("fires") != draw);
+        let seen: std::collections::BTreeSet<u64> = (0..200).map(|i| draw.below(i, 5)).collect();
+        assert_eq!(seen.into_iter().collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
+        assert_eq!(draw.below(0, 0), 0);
+    }
+
     #[test]
     fn units_fill_the_interval_evenly() {
         let mean = (0..100_000).map(|n| Draw::new(1, "mean", n).unit(0)).sum::<f64>() / 100_000.0;

@@ -204,7 +204,7 @@ impl Rule {
         if since < self.window.ramp {
             probability *= since.as_secs_f64() / self.window.ramp.as_secs_f64();
         }
-        probability >= 1.0 || draw.fork("fires").unit(0) < probability
+        draw.fork("fires").unit(0) < probability
     }
 
     /// Takes one of the `maxHits` that are left.

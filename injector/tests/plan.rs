@@ -85,6 +85,31 @@ fn header_names_match_in_any_case() {
 }
 
 #[test]
+fn method_model_and_stream_must_be_as_asked() {
+    let of = |method, model, stream| Facts { method, model, stream, ..facts(NOON, None) };
+    for (when, hit, missed) in [
+        ("method: post", of("POST", None, true), of("GET", None, true)),
+        ("model: 'a*'", of("POST", Some("abc"), true), of("POST", Some("b"), true)),
+        ("model: '*'", of("POST", Some(""), true), of("POST", None, true)),
+        ("stream: true", of("POST", None, true), of("POST", None, false)),
+        ("stream: false", of("POST", None, false), of("POST", None, true)),
+    ] {
+        let plan = plan(when, 1);
+        assert!(plan.decide(&missed).is_empty(), "{when}");
+        assert_eq!(plan.decide(&hit).len(), 1, "{when}");
+        assert_eq!(plan.counts().next().map(|(_, eligible, _)| eligible), Some(1), "{when}");
+    }
+}
+
+/// Runs that were recorded can be run again: with another version, too.
+#[test]
+fn the_requests_that_a_seed_hits_stay_the_same() {
+    let plan = plan("probability: 0.3", 7);
+    let hit: Vec<u64> = (0..20).filter(|n| fires(&plan, NOON, Some(*n))).collect();
+    assert_eq!(hit, [1, 3, 6, 7, 10, 11, 14, 15, 16, 18]);
+}
+
+#[test]
 fn a_fault_that_ends_the_request_hides_those_after_it() {
     let plan = plan_of(
         "    - {name: a, stall: {atToken: 1, for: 1s}}\n    - {name: b, httpError: {status: 500}, when: {every: 2}}\n    \
@@ -171,6 +196,12 @@ fn a_window_that_repeats_opens_and_shuts() {
     ] {
         assert_eq!(fires(&plan, Duration::from_secs(second), None), open, "at {second} s");
     }
+    // Open when the plan ends: until then and no longer.
+    let last = self::plan("for: 20s, repeat: 21s", 1);
+    let open = |at: Duration| fires(&last, at, None);
+    assert!(open(Duration::from_secs(100) - Duration::from_nanos(1)) && !open(Duration::from_secs(100)));
+    let held = last.decide(&facts(Duration::from_secs(90), None))[0].until;
+    assert_eq!(held, last.ends);
     let held = plan.decide(&facts(Duration::from_secs(31), None))[0].until;
     assert_eq!(held, Duration::from_secs(35));
 }

@@ -24,7 +24,7 @@ impl HeldOnce {
 
 impl Effect for HeldOnce {
     fn event(&mut self, event: &Event<'_>) -> Step {
-        let here = event.class.is_token() && event.token == self.at && self.done.touched == 0;
+        let here = event.class.is_token() && event.token == self.at;
         if here { self.hold() } else { Step::PASS }
     }
 

@@ -149,7 +149,8 @@ pub fn fields(raw: &[u8]) -> Fields<'_> {
     while !rest.is_empty() {
         let end = memchr::memchr2(b'\n', b'\r', rest).unwrap_or(rest.len());
         let (line, after) = rest.split_at(end);
-        rest = after.strip_prefix(b"\r\n").unwrap_or_else(|| after.get(1..).unwrap_or_default());
+        // The LF of a CRLF is an empty line more, which says nothing.
+        rest = after.get(1..).unwrap_or_default();
         if let Some(value) = value_of(line, b"data") {
             match &mut fields.data {
                 None => fields.data = Some(Cow::Borrowed(value)),
@@ -328,6 +329,28 @@ mod tests {
         assert!((10..=20).contains(&moves), "{moves} copies");
         splitter.push(Bytes::from_static(b"\n\n"));
         assert_eq!(splitter.next_event().map(|piece| piece.raw.len()), Some(400_002));
+    }
+
+    #[test]
+    fn an_event_over_the_limit_is_cut_without_making_line_ends_of_the_cut() {
+        for (frames, raw) in [
+            // At the limit it is held back, one byte more and it is given out.
+            (&[&b"data: 01"[..], b"\n\n"][..], &["data: 01\n\n"][..]),
+            (&[b"data: 012", b"\n\ndata: b\n\n"], &["data: 012", "\n\n", "data: b\n\n"]),
+            (&[b"data: 012\n", b"\ndata: b\n\n"], &["data: 012\n", "\n", "data: b\n\n"]),
+        ] {
+            let (pieces, _) = split(frames, 8);
+            let found: Vec<&[u8]> = pieces.iter().map(|piece| &piece.raw[..]).collect();
+            assert_eq!(found, raw.iter().map(|raw| raw.as_bytes()).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn only_lines_of_the_very_name_are_data_behind_a_byte_order_mark_too() {
+        let data = |raw: &'static [u8]| fields(raw).data.map(Cow::into_owned);
+        assert_eq!(data(b"\xef\xbb\xbfdata: a\n\n").as_deref(), Some(&b"a"[..]));
+        assert_eq!(data(b"dataset: a\n\n"), None);
+        assert_eq!(fields(b"event: x\r\ndata: a\r\n\r\n").event, Some(&b"x"[..]));
     }
 
     #[test]

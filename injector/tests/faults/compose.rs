@@ -192,3 +192,79 @@ fn the_end_that_comes_first_in_the_stream_counts() {
         assert_eq!((step.out, step.then), (Out::Replace(Bytes::from_static(bytes.as_bytes())), then), "{at}");
     }
 }
+
+/// Does one thing at the end of the stream only.
+struct AtEnd(Step);
+
+impl Effect for AtEnd {
+    fn event(&mut self, _: &Event<'_>) -> Step {
+        Step::PASS
+    }
+
+    fn end(&mut self) -> Step {
+        self.0.clone()
+    }
+
+    fn done(&self) -> Done {
+        Done::default()
+    }
+}
+
+#[test]
+fn who_closes_at_an_event_behind_which_another_ended_leaves_no_end_to_later_effects() {
+    let raw = b"data: x\n\n";
+    let event = Event { raw, data: b"x", class: Class::Meta, api: Api::OpenaiChat, token: 0 };
+    let mut chain = Chain::new(Api::OpenaiChat);
+    for then in [Then::End, Then::Close(Close::Fin)] {
+        chain.push(0, FOREVER, Box::new(Scripted { at: "data: x", step: Step::PASS.then(then) }));
+    }
+    chain.push(0, FOREVER, Box::new(AtEnd(Step::replace(Bytes::from_static(b"data: end\n\n")))));
+    let step = chain.event(Duration::ZERO, &event);
+    assert_eq!((step.out, step.then), (Out::Same, Then::Close(Close::Fin)));
+}
+
+#[test]
+fn half_an_event_is_no_token_to_the_effects_behind() {
+    let raw = b"data: x\n\n";
+    let api = Api::OpenaiChat;
+    let event = Event { raw, data: b"x", class: Class::Content, api, token: 0 };
+    let slow = fault(json!({"slowTokens": {"delay": {"constant": "10ms"}}}));
+    for (made, tokens) in [
+        ("data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n", 1),
+        ("data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}", 0),
+    ] {
+        let mut chain = Chain::new(api);
+        let step = Step::replace(Bytes::from_static(made.as_bytes()));
+        chain.push(0, FOREVER, Box::new(Scripted { at: "data: x", step }));
+        let effect = slow.on_answer(&facts(api), Draw::new(1, "test", 0)).expect("it acts on answers");
+        chain.push(1, FOREVER, effect);
+        assert_eq!(chain.event(Duration::ZERO, &event).hold.add, ms(10 * tokens), "{made}");
+    }
+}
+
+#[test]
+fn a_spacing_reaches_no_further_than_its_effect() {
+    let api = Api::OpenaiChat;
+    let event = Event { raw: b"data: x\n\n", data: b"x", class: Class::Content, api, token: 0 };
+    let paced = fault(json!({"slowTokens": {"tokensPerSecond": 0.1}}));
+    let mut chain = Chain::new(api);
+    let effect = paced.on_answer(&facts(api), Draw::new(1, "test", 0)).expect("it acts on answers");
+    chain.push(0, ms(4000), effect);
+    assert_eq!(chain.event(ms(1000), &event).hold.space, ms(3000));
+}
+
+#[test]
+fn a_whole_body_passes_effects_whose_time_is_over_and_none_behind_one_that_closed() {
+    let api = Api::OpenaiChat;
+    let whole = body(api, &[" a".to_owned(), " b".to_owned()]);
+    let slow = json!({"slowTokens": {"delay": {"constant": "10ms"}}});
+    let cut = json!({"disconnect": {"afterTokens": 1}});
+    let seen = run_body(&[cut, slow, json!({"wrongModel": {"model": "other"}})], api, &whole, 2);
+    assert_eq!((seen.then, seen.added()), (Then::Close(Close::Rst), Duration::ZERO));
+    assert!(whole.starts_with(&seen.bytes));
+    let wrong = fault(json!({"wrongModel": {"model": "other"}}));
+    let mut chain = Chain::new(api);
+    let effect = wrong.on_answer(&facts(api), Draw::new(1, "test", 0)).expect("it acts on answers");
+    chain.push(0, ms(1000), effect);
+    assert_eq!(chain.body(ms(1000), &whole, 2), Step::PASS);
+}

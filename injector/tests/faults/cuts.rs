@@ -107,7 +107,8 @@ proptest! {
             prop_assert_eq!((seen.then, seen.touched()), (Then::Continue, 0));
         } else {
             prop_assert_eq!(seen.then, Then::Close(close));
-            prop_assert!(seen.bytes.len() < whole.len() && whole.starts_with(&seen.bytes));
+            prop_assert_eq!(seen.bytes.len(), (whole.len() * k / words.len()).min(whole.len() - 1));
+            prop_assert!(whole.starts_with(&seen.bytes));
         }
     }
 
@@ -161,4 +162,11 @@ proptest! {
         prop_assert_eq!((seen.bytes.len(), seen.then, seen.touched()), (0, Then::End, 1));
         prop_assert!(run_body(&faults, api, &body(api, &words), words.len()).bytes.is_empty());
     }
+}
+
+#[test]
+fn where_no_token_came_no_connection_is_cut_behind_one() {
+    let faults = [json!({"disconnect": {"afterTokens": 0}})];
+    let seen = run(&faults, Api::OpenaiChat, &[b": ping\n\n".to_vec()]);
+    assert_eq!((seen.then, seen.touched()), (Then::End, 0));
 }

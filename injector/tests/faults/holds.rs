@@ -126,3 +126,12 @@ fn embeddings_have_no_tokens_to_hold() {
         assert_eq!((seen.touched(), seen.added()), (0, Duration::ZERO));
     }
 }
+
+/// A usage is what the server says, and the server may be broken.
+#[test]
+fn tokens_of_a_hostile_usage_are_held_up_to_a_million() {
+    let faults = [json!({"slowTokens": {"delay": {"constant": "1us"}}})];
+    let api = Api::OpenaiChat;
+    let seen = run_body(&faults, api, &body(api, &[" a".to_owned()]), 50_000_000);
+    assert_eq!((seen.touched(), seen.added()), (1_000_000, Duration::from_secs(1)));
+}

@@ -99,6 +99,55 @@ fn the_headers_are_the_providers_own() {
 }
 
 #[test]
+fn what_fits_a_full_bucket_is_admitted_and_the_longer_wait_is_told() {
+    let minute = Duration::from_secs(60);
+    let api = Api::OpenaiChat;
+    assert!(Buckets::new(None, Some(6000.0), minute).take(Duration::ZERO, 6000, api).is_ok());
+    let mut both = Buckets::new(Some(1.0), Some(60.0), minute);
+    both.take(Duration::ZERO, 60, api).expect("full buckets");
+    let at = Duration::from_micros(59_000_500);
+    for (tokens, what, seconds) in [(1, "requests", 0.9995), (60, "tokens", 0.9995), (59, "requests", 0.9995)]
+    {
+        let refusal = both.take(at, tokens, api).expect_err("a minute has not passed");
+        let wait = refusal.retry_after.expect("it will fit");
+        assert!((wait.as_secs_f64() - seconds).abs() < 1e-9, "{tokens}: {wait:?}");
+        assert!(["requests", what].contains(&refusal.what), "{refusal:?}");
+    }
+    let mut tokens_last = Buckets::new(Some(60.0), Some(60.0), minute);
+    for _ in 0..60 {
+        tokens_last.take(Duration::ZERO, 1, api).expect("one of sixty");
+    }
+    let refusal = tokens_last.take(Duration::ZERO, 30, api).expect_err("both are empty");
+    assert_eq!((refusal.what, refusal.retry_after), ("tokens", Some(Duration::from_secs(30))));
+}
+
+#[test]
+fn times_and_what_is_left_are_rounded_to_be_safe_and_readable() {
+    let text = |text: &str| Some(RetryValue::Text(text.to_owned()));
+    let api = Api::OpenaiChat;
+    for (rate, asked, reset, left) in [
+        (60.0, 1, "1s", "7199"),
+        (60_000.0, 999, "999ms", "7199001"),
+        (60.0, 90, "1m30s", "7110"),
+        (1.0, 61, "1h1m0s", "59"),
+        // 60 / 11 s is no whole number of nanoseconds.
+        (11.0, 1, "5.455s", "1319"),
+    ] {
+        let mut buckets = Buckets::new(None, Some(rate), Duration::from_secs(7200));
+        let headers = buckets.take(Duration::ZERO, asked, api).expect("a full bucket");
+        assert_eq!(value(&headers, "x-ratelimit-reset-tokens").cloned(), text(reset), "{asked} at {rate}");
+        assert_eq!(value(&headers, "x-ratelimit-remaining-tokens").cloned(), text(left), "{asked} at {rate}");
+    }
+    // Who waits for as long as the answer says has waited long enough.
+    let mut buckets = Buckets::new(Some(60.0), None, Duration::from_secs(1));
+    buckets.take(Duration::ZERO, 0, api).expect("a full bucket");
+    let refusal = buckets.take(Duration::from_micros(19_500), 0, api).expect_err("980.5 ms are left");
+    let headers = refusal.answer(api).headers;
+    assert_eq!(value(&headers, "retry-after-ms").cloned(), text("981"));
+    assert_eq!(value(&headers, "retry-after").cloned(), text("1"));
+}
+
+#[test]
 fn the_parameters_reach_the_proxy() {
     assert_eq!(
         before(json!({"rateLimit": {"requestsPerMinute": 30.0}}), Api::OpenaiChat),
