@@ -72,6 +72,10 @@ mod tests {
             request
         };
         let mut requests = [request(5, &["marked", "idle", "of others"]), request(9, &["idle"])];
+        let mut idle = fired("idle", Some(9));
+        if let What::Fired(fired) = &mut idle.what {
+            fired.touched = 0;
+        }
         let journal = [
             armed("marked"),
             armed("idle"),
@@ -81,6 +85,7 @@ mod tests {
             fired("late", Some(5)),
             fired("stranger", Some(7)),
             fired("unnumbered", None),
+            idle,
         ];
         attribute(&mut requests, &journal);
         assert_eq!(requests[0].faults, ["marked", "of others", "late"]);

@@ -46,6 +46,8 @@ fn what_the_run_cut_off_and_what_ended_long_ago_say_nothing() {
     let mut cut = ends([1.0, 1.1, 1.2, 1.3], |_| true);
     cut.iter_mut().for_each(|request| request.outcome = Outcome::RunEnded);
     assert_eq!(fires("error rate > 50%", &cut, 1.3), None);
+    let failed = ends([1.5, 1.6, 1.7], |_| true);
+    assert_eq!(fires("error rate > 50%", &[cut, failed].concat(), 1.7), Some(1.7));
     // Three failed at 1 s; whoever asks late sees them no more.
     let mut guard = AbortGuard::new(&[line("error rate > 50%")]);
     ends([1.0, 1.0, 1.0], |_| true).iter().for_each(|request| guard.observe(request));

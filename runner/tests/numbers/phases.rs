@@ -81,7 +81,7 @@ fn a_truncated_answer_is_one_that_ended_orderly_but_short() {
 #[test]
 fn requests_are_finished_when_they_end_and_good_by_when_they_were_due() {
     let mut all = vec![ok(0, Phase::Baseline, 9.0, 2.0), ok(1, Phase::Baseline, 9.5, 2.0)];
-    all.extend([ok(2, FAULT, 12.0, 0.1), ok(3, FAULT, 19.5, 2.0)]);
+    all.extend([ok(2, FAULT, 12.0, 0.1), ok(3, FAULT, 19.5, 2.0), ok(4, Phase::Baseline, 8.0, 0.1)]);
     let mut data = phase(FAULT, (10.0, 20.0), &all);
     data.judge(&GoodRule::default(), None);
     // Two of before and one of its own ended in it.
@@ -104,6 +104,10 @@ fn tokens_count_when_they_came_and_as_many_as_the_server_says() {
     assert!(close(data.observed(Metric::Itl, Statistic::Max), 0.02));
     let jitter = summary(&data).jitter;
     assert!(close(jitter.mean_change, 0.01) && close(jitter.tokens_per_event, 4.0), "{jitter:?}");
+    // Without a usage nobody knows what an event carries.
+    all[0].tokens_from_usage = false;
+    assert!(close(phase(FAULT, (0.0, 10.0), &all).observed(Metric::Itl, Statistic::Max), 0.08));
+    all[0].tokens_from_usage = true;
     // One token more than events is the end token, which is counted and never sent.
     all[0].output_tokens = 6;
     assert!(close(phase(FAULT, (0.0, 10.0), &all).observed(Metric::Itl, Statistic::Max), 0.08));
@@ -117,6 +121,11 @@ fn an_event_in_the_same_read_adds_no_gap_and_is_told() {
     assert_eq!(data.value(Metric::Itl, Some(Statistic::Mean)).0, 3);
     assert!(close(data.observed(Metric::Itl, Statistic::Percentile(1.0)), 0.02));
     assert!(close(summary(&data).jitter.coalesced_share, 0.2));
+    assert_eq!(summary(&phase(FAULT, (0.0, 10.0), &[])).jitter.coalesced_share, None);
+    // Of an answer that broke off, nothing is told.
+    all.push(RequestRecord { number: 1, outcome: Outcome::ResetMidstream, ..all[0].clone() });
+    all[1].coalesced = 3;
+    assert!(close(summary(&phase(FAULT, (0.0, 10.0), &all)).jitter.coalesced_share, 0.2));
 }
 
 #[test]
@@ -183,6 +192,8 @@ fn gaps_of_one_request_are_no_independent_witnesses() {
 fn resampled_shares_are_those_of_their_own_outcomes() {
     let mut all: Vec<RequestRecord> = (0..40).map(|i| ok(i, FAULT, i as f64 * 0.2, 0.1)).collect();
     all.iter_mut().for_each(|request| request.outcome = Outcome::Http5xx);
+    // What the run itself cut off is in no share.
+    all.iter_mut().step_by(4).for_each(|request| request.outcome = Outcome::RunEnded);
     let data = phase(FAULT, (0.0, 10.0), &all);
     let all_of = |metric| data.resampled(metric, None).interval(Sides::Two);
     assert_eq!(all_of(Metric::ErrorRate), Some(Interval::new(1.0, 1.0)));
@@ -198,11 +209,35 @@ fn times_that_are_no_times_are_left_out() {
 
 #[test]
 fn a_failure_is_drawn_where_it_ended_and_by_whose_it_was() {
-    let mut all = vec![ok(0, FAULT, 0.5, 0.1), error(1, FAULT, 1.0), error(2, FAULT, 1.0)];
+    let mut all =
+        vec![ok(0, FAULT, 0.5, 0.1), error(1, FAULT, 1.0), error(2, FAULT, 1.0), error(3, FAULT, 1.0)];
     all.iter_mut().skip(1).for_each(|request| request.ended = 7.25);
+    all.push(late(4, FAULT, 4.0, 0.1, 0.2));
+    all[4].gaps = vec![0.0, 0.5, 0.0, 0.03];
     let timeline = Timeline::new(&all, 10.0, &GoodRule::default(), &HashSet::from([2]));
     let bin = |at: f64| &timeline.bins[(at / timeline.bin_seconds) as usize];
-    assert_eq!((bin(7.25).organic_errors, bin(7.25).injected_errors), (1, 1));
-    assert_eq!((bin(1.0).organic_errors, bin(1.0).injected_errors, bin(1.0).scheduled), (0, 0, 2));
+    assert_eq!((bin(7.25).organic_errors, bin(7.25).injected_errors), (2, 1));
+    assert_eq!((bin(1.0).organic_errors, bin(1.0).injected_errors, bin(1.0).scheduled), (0, 0, 3));
+    // First token after 300 ms, two tokens in that read; the next two 500 ms later in one read, the last 30 ms later.
+    assert!(close(bin(4.0).ttft_p50, 0.3) && timeline.bin_seconds == 1.0, "{:?}", bin(4.0));
+    assert!(close(bin(4.0).itl_p50, 0.03) && close(bin(4.0).itl_p95, 0.5), "{:?}", bin(4.0));
+    assert_eq!(bin(4.0).tokens, 5.0);
     assert_eq!((bin(0.5).good, bin(1.0).good), (1, 0));
+}
+
+#[test]
+fn ends_are_told_by_how_many_had_them_with_what_was_said_most_often_first_of_equals() {
+    let mut all: Vec<RequestRecord> = (0..3).map(|i| error(i, FAULT, 1.0)).collect();
+    all.extend([ok(3, FAULT, 1.0, 0.1), ok(4, FAULT, 1.0, 0.1)]);
+    for (request, text) in all.iter_mut().zip(["of a fault", "b", "a"]) {
+        request.error = Some(text.to_owned());
+    }
+    let summary = PhaseSummary::new(&phase(FAULT, (0.0, 10.0), &all), "fault", &HashSet::from([0, 1]));
+    let told = |i: usize| {
+        let count: &brownout_runner::summary::phase::OutcomeCount = &summary.outcomes[i];
+        (count.outcome.as_str(), count.injected, count.organic, count.said.as_deref())
+    };
+    assert_eq!([told(0), told(1)], [("http_5xx", 2, 1, Some("a")), ("ok", 0, 2, None)]);
+    let summary = PhaseSummary::new(&phase(FAULT, (0.0, 10.0), &all), "fault", &HashSet::from([0]));
+    assert_eq!(summary.outcomes[0].said.as_deref(), Some("a"));
 }

@@ -129,5 +129,15 @@ fn recovery_is_measured_by_what_the_baseline_was() {
     assert_eq!((half.state, half.within_seconds), (RecoveryState::Recovered, Some(1.0)));
     assert_eq!(recovered_to(|i| i.is_multiple_of(2), 30.0, |_, _| true).state, RecoveryState::NotRecovered);
     assert_eq!(recovered_to(|_| true, 30.0, |_, _| false).state, RecoveryState::Unknown);
+    // What the run cut off of the baseline says nothing of how good it was.
+    let cut = steady(0.0, 10.0, |i, at| match i % 10 {
+        0 => ok(i, Phase::Baseline, at, 0.1),
+        _ => RequestRecord { outcome: Outcome::RunEnded, ..error(i, Phase::Baseline, at) },
+    });
+    let well = steady(20.0, 120.0, |i, at| ok(i, Phase::Recovery, at, 0.1));
+    let (baseline, after) =
+        (phase(Phase::Baseline, (0.0, 10.0), &cut), phase(Phase::Recovery, (20.0, 120.0), &well));
+    let recovery = recover(&baseline, Some(&after), 20.0, &GoodRule::default());
+    assert_eq!(recovery.state, RecoveryState::Recovered, "{recovery:?}");
     assert_eq!(recovered(22.0, |_, _| false).state, RecoveryState::Unknown);
 }

@@ -1,7 +1,7 @@
 //! What the statistics promise at their borders.
 
 use brownout_runner::record::{Outcome, Phase, RequestRecord};
-use brownout_runner::stats::bootstrap::{Contrast, RESAMPLES, Resampled};
+use brownout_runner::stats::bootstrap::{Contrast, FEWEST_UNITS, RESAMPLES, Resampled, Sample, Stat};
 use brownout_runner::stats::rate::{p_same, wilson};
 use brownout_runner::stats::{Interval, Sides, Z_ONE_SIDED, mean, quantile};
 use proptest::prelude::*;
@@ -49,6 +49,7 @@ fn a_bound_alone_may_take_all_the_doubt() {
 fn few_resamples_and_resamples_of_nothing_give_no_interval() {
     let of = |replicates: Vec<f64>| Resampled { value: Some(1.0), replicates };
     assert_eq!(of(numbers(RESAMPLES / 5 - 1)).interval(Sides::Two), None);
+    assert!(of(numbers(RESAMPLES / 5)).interval(Sides::Two).is_some());
     // Where the divisor is 0 in more than one resample of 20, the ratios that are left would flatter.
     let mut often_nothing = vec![1.0; RESAMPLES];
     often_nothing[..RESAMPLES / 20 + 1].fill(0.0);
@@ -66,6 +67,9 @@ fn doubt_about_a_change_is_counted_on_both_sides() {
     assert!((p(1.0, 2.0) - 2.0 / 1000.0).abs() < 1e-12);
     assert!((p(2.0, 1.0) - 2.0 / 1000.0).abs() < 1e-12);
     assert!((p(1.0, 1.0) - 1.0).abs() < 1e-12);
+    // A ratio of just the bound is at most that, and at least that.
+    let doubled = Contrast::new(&of(1.0), &of(2.0));
+    assert_eq!((doubled.p_at_most(2.0), doubled.p_at_least(2.0)), (Some(1.0), Some(1.0)));
     // 15 and 30 of 100: pooled 0.225, z = 0.15 / sqrt(0.225 * 0.775 / 50) = 2.540.
     assert!((p_same((15, 100), (30, 100)).expect("trials") - 0.011_08).abs() < 5e-5);
 }
@@ -78,6 +82,32 @@ fn a_mean_of_ten_values_has_an_interval_and_one_of_nine_has_none() {
     let half = 2.776 * 2.0_f64.sqrt();
     assert!((interval.low.expect("a bound") - (5.5 - half)).abs() < 0.01, "{interval:?}");
     assert!((interval.high.expect("a bound") - (5.5 + half)).abs() < 0.01, "{interval:?}");
+    let one_side = mean::interval(&numbers(10), Sides::One).expect("enough values").high;
+    assert!((one_side.expect("a bound") - (5.5 + 2.132 * 2.0_f64.sqrt())).abs() < 0.01, "{one_side:?}");
+}
+
+#[test]
+fn a_resample_of_what_is_everywhere_the_same_is_the_data_itself() {
+    let of = |units: usize| {
+        let (values, ends): (Vec<f64>, Vec<usize>) =
+            ([1.0, 2.0, 3.0, 4.0].repeat(units), (1..=units).map(|unit| 4 * unit).collect());
+        Sample::of_units(&values, &ends)
+    };
+    assert!(of(FEWEST_UNITS - 1).is_none());
+    let sample = of(FEWEST_UNITS).expect("enough units");
+    let stats = [Stat::Quantile(0.25), Stat::Quantile(0.5), Stat::Quantile(0.51), Stat::Mean];
+    for (values, want) in sample.resample(&stats, 1, "x").iter().zip([1.0, 2.0, 3.0, 2.5]) {
+        assert!(values.len() == RESAMPLES && values.iter().all(|value| *value == want), "{want}");
+    }
+}
+
+#[test]
+fn of_none_and_of_all_there_is_no_doubt_on_that_side() {
+    for n in 1..500 {
+        let (none, all) =
+            (wilson(0, n, Sides::Two).expect("trials"), wilson(n, n, Sides::Two).expect("trials"));
+        assert_eq!((none.low, all.high), (Some(0.0), Some(1.0)), "{n}");
+    }
 }
 
 fn bound() -> impl Strategy<Value = Option<f64>> {
