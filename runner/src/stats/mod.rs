@@ -63,11 +63,10 @@ impl Interval {
         Self { low: Some(low), high: Some(high) }
     }
 
-    /// Whether the two intervals have a point in common; a missing bound is no border.
+    /// Whether the interval lies below `other`, with no point in common; a missing bound is no border.
     #[must_use]
-    pub fn overlaps(&self, other: &Self) -> bool {
-        let below = |high: Option<f64>, low: Option<f64>| matches!((high, low), (Some(h), Some(l)) if h < l);
-        !below(self.high, other.low) && !below(other.high, self.low)
+    pub fn is_below(&self, other: &Self) -> bool {
+        matches!((self.high, other.low), (Some(high), Some(low)) if high < low)
     }
 
     /// Whether `value` lies inside; a missing bound is no border.

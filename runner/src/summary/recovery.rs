@@ -1,8 +1,8 @@
 //! How soon the damage showed, and how soon it was over.
 
 use super::data::PhaseData;
-use super::failed;
 use super::good::GoodRule;
+use super::{failed, token_gaps};
 use crate::record::RequestRecord;
 use crate::report::text;
 use crate::stats::rate::wilson;
@@ -104,8 +104,9 @@ fn windows(
         window.good += u64::from(good.is_good(request));
         window.failed += u64::from(failed(request.outcome));
         window.ttfts.extend(request.response_ttft());
-        window.gaps.0 += request.gaps.iter().map(|gap| f64::from(*gap)).sum::<f64>();
-        window.gaps.1 += request.gaps.len() as u64;
+        for gap in token_gaps(request) {
+            window.gaps = (window.gaps.0 + gap, window.gaps.1 + 1);
+        }
     }
     windows
 }
@@ -172,8 +173,8 @@ pub fn detect(baseline: &PhaseData<'_>, fault: &PhaseData<'_>, from: f64, good: 
     }
 }
 
-/// Finds the first window after `healed` (in seconds since the run began) whose share of good requests is compatible
-/// with the baseline's, and that is followed by more such windows.
+/// Finds the first window after `healed` (in seconds since the run began) whose share of good requests is not below
+/// the baseline's beyond doubt, and that is followed by more such windows.
 #[must_use]
 pub fn recover(
     baseline: &PhaseData<'_>,
@@ -205,10 +206,10 @@ pub fn recover(
         );
     }
     let windows = windows(&after.requests, (healed, after.end), width, good);
-    let like_before = |window: &Window| {
-        wilson(window.good, window.counted, Sides::Two).is_some_and(|share: Interval| share.overlaps(&usual))
+    let as_good = |window: &Window| {
+        wilson(window.good, window.counted, Sides::Two).is_some_and(|share: Interval| !share.is_below(&usual))
     };
-    let alike: Vec<bool> = windows.iter().map(like_before).collect();
+    let alike: Vec<bool> = windows.iter().map(as_good).collect();
     if alike.len() < WINDOWS_TO_HOLD {
         return unknown(watched, &format!("recovery was watched for less than {WINDOWS_TO_HOLD} windows"));
     }

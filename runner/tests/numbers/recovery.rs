@@ -44,6 +44,16 @@ fn damage_is_seen_at_the_end_of_its_first_window_counted_from_when_faults_could_
 }
 
 #[test]
+fn gaps_are_the_pauses_between_reads() {
+    let gaps =
+        |gaps: [f32; 4]| move |i, at| RequestRecord { gaps: gaps.to_vec(), ..ok(i, Phase::Fault, at, 0.1) };
+    // As much time in all, but two tokens a read.
+    let bundled = detected(10.0, 20.0, 30.0, gaps([0.04, 0.0, 0.04, 0.0]));
+    assert_eq!(first(&bundled), Some(("itl", 1.0)));
+    assert_eq!(first(&detected(10.0, 20.0, 30.0, gaps([0.02, 0.0, 0.02, 0.0]))), None);
+}
+
+#[test]
 fn what_shows_first_counts_and_one_window_alone_shows_nothing() {
     let slow_from_25_errors_from_22 = |i: u64, at| match at {
         at if at > 22.0 && i.is_multiple_of(3) => error(i, Phase::Fault, at),
@@ -128,6 +138,8 @@ fn recovery_is_measured_by_what_the_baseline_was() {
     let half = recovered_to(|i| i.is_multiple_of(2), 30.0, |i, _| i.is_multiple_of(2));
     assert_eq!((half.state, half.within_seconds), (RecoveryState::Recovered, Some(1.0)));
     assert_eq!(recovered_to(|i| i.is_multiple_of(2), 30.0, |_, _| true).state, RecoveryState::NotRecovered);
+    let better = recovered_to(|i| i.is_multiple_of(2), 120.0, |_, _| false);
+    assert_eq!((better.state, better.within_seconds), (RecoveryState::Recovered, Some(1.0)));
     assert_eq!(recovered_to(|_| true, 30.0, |_, _| false).state, RecoveryState::Unknown);
     // What the run cut off of the baseline says nothing of how good it was.
     let cut = steady(0.0, 10.0, |i, at| match i % 10 {
