@@ -127,7 +127,7 @@ fn notes(old: &Report, new: &Report) -> Vec<String> {
     differ("target", &old.meta.target, &new.meta.target);
     differ("seed", &old.seed.to_string(), &new.seed.to_string());
     differ("good request", &old.good_request, &new.good_request);
-    if old.name() == new.name() && old.scenario.spec.load != new.scenario.spec.load {
+    if old.scenario.spec.load != new.scenario.spec.load {
         notes.push("the load differs".to_owned());
     }
     if old.name() == new.name() && old.scenario.spec.faults != new.scenario.spec.faults {

@@ -126,6 +126,7 @@ impl Outcome {
 
 /// One request. Times are seconds since the run began, on a monotonic clock; durations are seconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct RequestRecord {
     /// Its number, from 0; sent as `x-brownout-request`.
     pub number: u64,
@@ -212,6 +213,7 @@ impl RequestRecord {
 
 /// How the client itself fared: a saturated client measures itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct ClientHealth {
     /// CPU seconds of the load generator's busiest thread over wall-clock seconds: 1.0 is one core, fully used.
     pub cpu: f64,
@@ -280,6 +282,8 @@ mod tests {
 
     #[test]
     fn an_outcome_has_one_name_everywhere() {
+        let book = include_str!("../../docs/numbers.md");
+        let (_, book) = book.split_once("## How requests end").expect("it tells of outcomes");
         for text in [
             "ok",
             "refused",
@@ -291,6 +295,7 @@ mod tests {
             "ttft_timeout",
             "stall_timeout",
             "request_timeout",
+            "stale_keepalive",
             "reset_midstream",
             "chunked_incomplete",
             "truncated_clean",
@@ -306,6 +311,7 @@ mod tests {
             let outcome: Outcome = serde_json::from_value(text.into()).expect(text);
             assert_eq!(outcome.name(), text);
             assert_eq!(serde_json::to_value(outcome).expect("a name"), text);
+            assert!(book.contains(&format!("`{text}`")), "the book does not explain {text}");
         }
     }
 
@@ -315,8 +321,8 @@ mod tests {
         let request: RequestRecord = serde_json::from_str(
             r#"{"number": 3, "phase": "fault", "scheduled": 1.5, "sent": 1.5001, "ended": 2.25, "outcome": "http_429",
                 "error": "slow down", "status": 429, "faults": ["a"], "headers": 0.5, "chunks": 0, "coalesced": 0,
-                "output_tokens": 0, "tokens_from_usage": false, "max_tokens": 64, "prompt_hash": 1,
-                "answer_hash": 18446744073709551615}"#,
+                "outputTokens": 0, "tokensFromUsage": false, "maxTokens": 64, "promptHash": 1,
+                "answerHash": 18446744073709551615}"#,
         )
         .expect("a request");
         let second = RequestRecord { number: 4, gaps: vec![0.25, 0.1], ttft: Some(0.1), ..request.clone() };

@@ -208,13 +208,17 @@ pub fn reach(grounds: &Grounds<'_>) -> Verdict {
         reasons.extend(cut);
         return verdict(VerdictKind::Invalid, "The run could not be carried out", reasons);
     }
-    let idle = || grounds.faults.into_iter().flatten().filter(|fault| fault.fired == 0);
-    let mut doubts = Vec::new();
-    doubts.extend(
-        idle()
-            .take(MOST_IDLE)
-            .map(|fault| format!("fault `{}` proves nothing: {}", fault.fault, fault.odd.join("; "))),
-    );
+    let never_armed =
+        cut.is_some() && !grounds.armed && grounds.faults.is_some_and(|faults| !faults.is_empty());
+    // Of faults whose time did not come, one sentence says it all.
+    let idle = || grounds.faults.into_iter().flatten().filter(|fault| fault.fired == 0 && !never_armed);
+    let mut doubts: Vec<String> = idle()
+        .take(MOST_IDLE)
+        .map(|fault| format!("fault `{}` proves nothing: {}", fault.fault, fault.odd.join("; ")))
+        .collect();
+    if never_armed {
+        doubts.push("it ended before any fault was armed".to_owned());
+    }
     match idle().count().saturating_sub(MOST_IDLE) {
         0 => {}
         more => {

@@ -144,7 +144,7 @@ fn a_truncated_answer_is_shorter_than_what_the_server_said() {
     for request in seen.run.phase("baseline") {
         assert_eq!(request["outcome"], "ok", "{request}");
         assert_eq!(
-            request["output_tokens"].as_f64(),
+            request["outputTokens"].as_f64(),
             seen.served[&number(request)].timings.as_ref().unwrap()["predicted_n"].as_f64()
         );
     }

@@ -4,6 +4,9 @@ use crate::record::{Outcome, RequestRecord};
 use brownout_injector::journal::{Entry, What};
 use std::collections::BTreeSet;
 
+/// The kind of fault that falsifies a server's own count of tokens.
+const USAGE_LIE: &str = "usageLie";
+
 /// Settles which faults acted on each request. The mark on an answer names what acts or will see the answer, before
 /// its body is known; whether a fault of this run then did anything, only the journal knows: a mark of one that never
 /// acted goes, and one that acted after the headers were out comes. Marks of faults that others armed stay.
@@ -22,6 +25,13 @@ pub fn attribute(requests: &mut [RequestRecord], journal: &[Entry]) {
             _ => None,
         })
         .collect();
+    let lied: BTreeSet<u64> = journal
+        .iter()
+        .filter_map(|entry| match &entry.what {
+            What::Fired(fired) if fired.touched > 0 && fired.kind == USAGE_LIE => fired.request,
+            _ => None,
+        })
+        .collect();
     for request in requests {
         let number = request.number;
         request.faults.retain(|fault| !ours.contains(fault.as_str()) || fired.contains(&(number, fault)));
@@ -29,6 +39,10 @@ pub fn attribute(requests: &mut [RequestRecord], journal: &[Entry]) {
             if !request.faults.iter().any(|known| known == fault) {
                 request.faults.push((*fault).to_owned());
             }
+        }
+        // Our own lie about the number of tokens is not to become a measurement.
+        if lied.contains(&number) {
+            (request.output_tokens, request.tokens_from_usage) = (request.chunks, false);
         }
         // What a fault tore was no connection that the server had closed before.
         if request.outcome == Outcome::StaleKeepalive && !request.faults.is_empty() {
@@ -90,6 +104,24 @@ mod tests {
         attribute(&mut requests, &journal);
         assert_eq!(requests[0].faults, ["marked", "of others", "late"]);
         assert!(requests[1].faults.is_empty(), "it was marked, and nothing acted on it");
+    }
+
+    #[test]
+    fn a_fault_that_lies_about_tokens_is_not_believed() {
+        let told = |number| {
+            let mut request = Job::unsent(number, Phase::Fault, 0.0, 0.0, Outcome::Ok, "");
+            (request.chunks, request.output_tokens, request.tokens_from_usage) = (8, 80, true);
+            request
+        };
+        let mut lie = fired("lie", Some(2));
+        if let What::Fired(fired) = &mut lie.what {
+            fired.kind = USAGE_LIE.to_owned();
+        }
+        assert!(brownout_injector::Fault::kind(USAGE_LIE).is_some());
+        let mut requests = [told(1), told(2)];
+        attribute(&mut requests, &[armed("lie"), lie]);
+        let tokens = requests.map(|request| (request.output_tokens, request.tokens_from_usage));
+        assert_eq!(tokens, [(80, true), (8, false)]);
     }
 
     #[test]

@@ -34,8 +34,8 @@ pub(crate) fn odd(report: &Report) -> (Vec<&FaultProof>, usize) {
 pub(crate) fn notes(report: &Report) -> Vec<String> {
     let cut = |fault: &FaultProof| fault.fired > 0 && fault.chosen.is_some_and(|chosen| chosen > fault.fired);
     let idle = report.faults.iter().any(cut).then(|| {
-        "Where a fault did something to fewer requests than it chose, their answers or its window had ended before \
-         there was anything to act on."
+        "Where a fault did something to fewer requests than it chose, the others gave it nothing to act on: they kept \
+         its limit, or their answers or its window ended before."
             .to_owned()
     });
     let more = (report.faults.len() > MOST_FAULTS).then(|| {

@@ -14,6 +14,7 @@ pub use curves::Curve;
 pub use files::{ReportError, clear, read_report, render_again, write_all};
 
 use crate::record::{ClientHealth, Outcome, Phase, Recording, RequestRecord};
+use crate::sla::cut_off;
 use crate::sla::lateness::Part;
 use crate::sla::{Evidence, LineOutcome, LineResult, judge};
 use crate::stats::quantile::of_sorted;
@@ -176,6 +177,11 @@ impl Report {
             let prepared = Prepared::new(scenario, &phase_spans, &requests, meta.mode, seed);
             let (without, _) = prepared.judge(scenario, meta.mode, healed);
             lateness.doubt(&prepared.lines, &mut sla, &without);
+        }
+        if let Some((requests, cut)) = cut_off::as_if_well(&recording.requests) {
+            let well = Prepared::new(scenario, &phase_spans, &requests, meta.mode, seed);
+            let (well, _) = well.judge(scenario, meta.mode, healed);
+            cut_off::doubt(&prepared.lines, &mut sla, &well, cut);
         }
         let recovery_rule = prepared.recovery_rule();
         let Prepared { unread, spans, good, phases, .. } = prepared;

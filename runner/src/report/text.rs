@@ -86,7 +86,13 @@ pub fn value(value: f64, unit: Unit) -> String {
 pub fn difference(value: f64, unit: Unit) -> String {
     let text = self::value(value, unit);
     let text = if unit == Unit::Share { points(value) } else { text };
-    if value > 0.0 { format!("+{text}") } else { text }
+    // No sign before what is shown as nothing.
+    let shown = text.contains(|c: char| ('1'..='9').contains(&c));
+    match (value > 0.0, shown) {
+        (_, false) => text.trim_start_matches('-').to_owned(),
+        (true, true) => format!("+{text}"),
+        (false, true) => text,
+    }
 }
 
 /// A value with its unit, or a dash.

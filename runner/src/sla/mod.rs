@@ -4,6 +4,7 @@
 //! one is on the right side; both are one-sided 95 % bounds. Between the two it is inconclusive.
 
 mod bursts;
+pub(crate) mod cut_off;
 mod guard;
 pub mod lateness;
 
@@ -307,7 +308,7 @@ impl Asked<'_> {
                 show(before),
                 show(after)
             );
-            return because(LineOutcome::Inconclusive, reason);
+            return (LineResult { measured: Some(ratio), reason, ..base }, None);
         };
         let outcome = decide(Some(ratio), Some(bounds), self.operator, times);
         let doubt = match self.operator {

@@ -310,7 +310,9 @@ impl<'a> PhaseData<'a> {
             }
             _ => Sample::of_values(self.per_second(metric)),
         };
-        let label = format!("{} {}", self.phase.name(), metric.name());
+        // Where nobody reasons, TTFO is TTFT: the same resamples, so that the same numbers say the same.
+        let like = if metric == Metric::Ttfo { Metric::Ttft } else { metric };
+        let label = format!("{} {}", self.phase.name(), like.name());
         match sample {
             Some(sample) => sample.resample(stats, self.seed, &label),
             None => vec![Vec::new(); stats.len()],

@@ -135,6 +135,9 @@ pub fn detect(baseline: &PhaseData<'_>, fault: &PhaseData<'_>, from: f64, good: 
             format!("the baseline is shorter than {BASELINE_WINDOWS} windows of {width:.1} s"),
         );
     }
+    if fault.duration() <= 0.0 {
+        return none(false, "the run ended before any fault could act".to_owned());
+    }
     let sick = windows(&fault.requests, (from, fault.end), width, good);
     if sick.len() < WINDOWS_TO_DETECT {
         return none(

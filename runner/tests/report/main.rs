@@ -47,6 +47,8 @@ fn a_harmful_story_is_broken_where_it_hurts() {
     for worse in ["ttft p50", "itl p99", "e2e p95", "stall rate", "goodput"] {
         assert_eq!(change(worse).finding, Finding::Worse, "{:?}", change(worse));
     }
+    let (first, output) = (change("ttft p50"), change("ttfo p50"));
+    assert_eq!(first.ratio_interval, output.ratio_interval, "nobody reasons here, so both are the same");
     let slow = &report.faults[0];
     assert!(slow.odd.is_empty() && slow.fired > 200, "{slow:?}");
     let fewer = "did something to fewer requests than it chose";
@@ -269,6 +271,20 @@ fn a_guard_that_fires_before_anything_was_armed_blames_no_fault() {
 }
 
 #[test]
+fn a_run_that_ends_before_its_faults_says_so_once() {
+    let mut run = story(0.0);
+    run.recording.cut_short = Some("interrupted".to_owned());
+    run.journal.retain(|entry| !matches!(entry.what, What::Armed { .. } | What::Fired(_)));
+    let verdict = run.report().verdict;
+    assert_eq!(verdict.kind, VerdictKind::Inconclusive, "{verdict:?}");
+    assert_eq!(
+        verdict.reasons[..2],
+        ["the run was cut short: interrupted", "it ended before any fault was armed"]
+    );
+    assert!(!verdict.reasons.iter().any(|reason| reason.contains("proves nothing")), "{verdict:?}");
+}
+
+#[test]
 fn lines_that_were_not_judged_are_no_lines_that_hold() {
     let mut run = story(0.0);
     run.meta.mode = Mode::Load;
@@ -279,6 +295,28 @@ fn lines_that_were_not_judged_are_no_lines_that_hold() {
         (VerdictKind::Pass, "1 SLA line held, 1 not judged")
     );
     assert!(verdict.reasons[1].starts_with("not judged: recovers within 10s: "), "{verdict:?}");
+}
+
+/// What fails at once is over when a run is stopped, and what goes well is still on its way.
+#[test]
+fn a_run_that_is_stopped_breaks_no_line_by_that_alone() {
+    for (failed, expected) in [(10, LineOutcome::Inconclusive), (200, LineOutcome::Broken)] {
+        let mut run = story(0.0);
+        run.scenario.spec.sla = vec!["error rate < 20%".to_owned()];
+        run.recording.cut_short = Some("interrupted".to_owned());
+        let fault = run.recording.requests.iter_mut().filter(|request| request.phase == Phase::Fault);
+        for (i, request) in fault.enumerate() {
+            request.outcome = match i {
+                i if i < failed => Outcome::ResetMidstream,
+                i if i < 250 => Outcome::RunEnded,
+                _ => Outcome::ClientCancelled,
+            };
+        }
+        let report = run.report();
+        assert_eq!(outcome(&report, "error rate < 20%"), expected, "{:?}", report.sla);
+        let said = report.sla[0].reason.contains("the end of the run cut 240 requests off");
+        assert_eq!(said, expected == LineOutcome::Inconclusive, "{:?}", report.sla);
+    }
 }
 
 /// Behind a hold all tokens come in one read: none is lost by that, and it is no better service.
