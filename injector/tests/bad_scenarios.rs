@@ -183,6 +183,11 @@ const ROWS: &[Row] = &[
     ("- ttft p99 < 800ms", "- {ttft: 800ms}", 30, 7, &["a mapping", "text is wanted"]),
     // YAML itself.
     ("  seed: 7", "\tseed: 7", 13, 1, &["a tab cannot indent YAML"]),
+    ("      when: {prob", "\t  when: {prob", 17, 1, &["a tab cannot indent YAML"]),
+    ("recovers within 30s", "recovers in 8s", 33, 16, &["did you mean `recovers within 8s`"]),
+    ("ttft p99 < 800ms", "goodput > 70%", 30, 17, &["did you mean `0.7x baseline`"]),
+    ("error rate < 1%", "error rate < 1% for 3m", 32, 7, &["the fault phase is over before 3m", "for 2m"]),
+    ("50% for 10s", "50% for 10m", 35, 7, &["the run is over before 10m"]),
     ("seed: 7", "seed: 7\n  owner: b", 14, 3, &["`owner` comes twice"]),
     ("seed: 7", "seed: !special 7", 13, 9, &["the tag `!special`"]),
     ("seed: 7", "seed: *nothing", 13, 9, &["no YAML", "unknown anchor"]),

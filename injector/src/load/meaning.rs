@@ -6,14 +6,15 @@
 use super::diagnostic::{Problem, quoted};
 use super::outside::variables;
 use super::tree::{Data, Node};
+use super::url::{base_url, is_path};
 use crate::fault::Fault;
 use crate::scenario::{Arrival, FaultEntry, Phases, PromptSource, Target, Timeouts, When};
 use crate::sla::{self, Bound, Demand, Operator};
 use crate::units::{DelayDist, LengthDist, TimeSpan};
-use crate::wire::Api;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::time::Duration;
 
 /// Matchers that only faults inside the process can answer.
 const PROCESS_MATCHERS: [&str; 4] = ["container", "process", "rank", "file"];
@@ -347,6 +348,21 @@ impl Checker<'_> {
         }
     }
 
+    /// `for 60s`: longer than anybody would watch.
+    fn hold(&mut self, node: &Node, hold: Duration, abort: bool, phases: &Phases) {
+        let (what, watched) = match abort {
+            true => {
+                let all = [phases.warmup, phases.baseline, phases.fault, phases.recovery];
+                ("the run", TimeSpan(all.iter().map(|phase| phase.0).sum()))
+            }
+            false => ("the fault phase", phases.fault),
+        };
+        if hold > watched.0 && !watched.0.is_zero() {
+            let message = format!("{what} is over before {}", TimeSpan(hold));
+            self.say(node.span.clone(), message, format!("at most `for {watched}`"));
+        }
+    }
+
     fn line(&mut self, node: &Node, abort: bool, phases: Option<&(&Node, Phases)>) {
         let Some(text) = node.text() else { return };
         let demand = match sla::parse(text) {
@@ -396,7 +412,10 @@ impl Checker<'_> {
                     );
                 }
             }
-            Demand::Threshold { metric, operator, bound, .. } => {
+            Demand::Threshold { metric, operator, bound, hold, .. } => {
+                if let (Some(hold), Some((_, phases))) = (hold, phases) {
+                    self.hold(node, hold, abort, phases);
+                }
                 if matches!(bound, Bound::TimesBaseline(_))
                     && phases.is_some_and(|(_, phases)| empty(phases.baseline))
                 {
@@ -431,60 +450,4 @@ pub(super) fn part(node: &Node, column: usize, length: usize) -> Range<usize> {
     let Data::Text { text, verbatim: Some(start) } = &node.data else { return node.span.clone() };
     let byte = |chars: usize| text.char_indices().nth(chars).map_or(text.len(), |(byte, _)| byte);
     start + byte(column)..start + byte(column + length)
-}
-
-/// Whether a byte may stand in a path as it is: RFC 3986, 3.3.
-fn is_path(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@%/".contains(&byte)
-}
-
-const NO_SCHEME: &str = "it does not begin with http:// or https://";
-
-/// Whether a text is the base URL of a server.
-pub(super) fn base_url(url: &str) -> Result<(), &'static str> {
-    let (scheme, rest) = url.split_once("://").ok_or(NO_SCHEME)?;
-    if !matches!(scheme, "http" | "https") {
-        return Err(NO_SCHEME);
-    }
-    if url.contains(|c: char| c.is_whitespace() || c.is_control() || !c.is_ascii()) {
-        return Err("it has a character that no URL has");
-    }
-    if url.contains(['?', '#']) {
-        return Err("it has a query or a fragment, and paths are added to it");
-    }
-    let authority = rest.split('/').next().unwrap_or_default();
-    if !rest[authority.len()..].bytes().all(is_path) {
-        return Err("its path has a character that no path has");
-    }
-    if Api::of_path(&rest[authority.len()..]) != Api::Other {
-        return Err(
-            "it ends in an endpoint's path, which is added to it: leave out all from `/v1` on, or its like",
-        );
-    }
-    if authority.contains('@') {
-        return Err("it has a user name in it; give credentials in `load.headers`");
-    }
-    let (host, port) = match authority.strip_prefix('[').and_then(|v6| v6.split_once(']')) {
-        Some((host, "")) => (host, None),
-        Some((host, port)) => (host, Some(port.strip_prefix(':').ok_or("its host is wrong")?)),
-        None => match authority.split_once(':') {
-            Some((host, port)) => (host, Some(port)),
-            None => (authority, None),
-        },
-    };
-    let name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
-    match host {
-        "" => return Err("it has no host"),
-        host if authority.starts_with('[') && host.parse::<std::net::Ipv6Addr>().is_err() => {
-            return Err("its host is no IPv6 address");
-        }
-        host if !authority.starts_with('[') && !host.bytes().all(name) => {
-            return Err("its host has a character that no host has");
-        }
-        _ => {}
-    }
-    match port.map(str::parse::<u16>) {
-        Some(Err(_) | Ok(0)) => Err("its port is no number from 1 to 65535"),
-        _ => Ok(()),
-    }
 }

@@ -1,9 +1,9 @@
 //! What a value of the wrong form was likely meant to be, so that an error can show the line to write. Nothing is
 //! shown that the schema would refuse again.
 
-use super::meaning::base_url;
 use super::shape::{NONE, Shape, Step};
 use super::tree::{self, Data, Node};
+use super::url::base_url;
 use super::words::one_of_keys;
 use crate::fault::Fault;
 use crate::units::TimeSpan;

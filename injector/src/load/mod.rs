@@ -7,6 +7,7 @@ mod outside;
 mod schema;
 mod shape;
 mod tree;
+mod url;
 mod words;
 mod wrong;
 

@@ -325,11 +325,15 @@ impl<'t> Builder<'t> {
         let at = self.offsets.byte(error.marker().index());
         let line_start = self.text[..at].rfind('\n').map_or(0, |newline| newline + 1);
         let line = self.text[line_start..].lines().next().unwrap_or("");
-        let indent = &line[..line.len() - line.trim_start().len()];
         let end = self.text[at..].chars().next().map_or(at, |c| at + c.len_utf8());
-        if let Some(tab) = indent.find('\t') {
-            let tab = line_start + tab;
-            return Problem::new(tab..tab + 1, "a tab cannot indent YAML", "indent with spaces");
+        // The reader may stop at the end of the line before.
+        let next = self.text[line_start..].find('\n').map_or(self.text.len(), |end| line_start + end + 1);
+        let following = self.text[next..].lines().next().unwrap_or("");
+        for (start, line) in [(line_start, line), (next, following)] {
+            let indent = &line[..line.len() - line.trim_start().len()];
+            if let Some(tab) = indent.find('\t').map(|tab| start + tab) {
+                return Problem::new(tab..tab + 1, "a tab cannot indent YAML", "indent with spaces");
+            }
         }
         let info = error.info();
         let hint = if info.contains("mapping values are not allowed") {

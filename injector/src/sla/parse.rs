@@ -143,7 +143,9 @@ impl<'l> Reader<'l> {
     fn recovery(&mut self) -> Result<Demand, SlaError> {
         if !self.word("within") {
             let message = "`recovers` is followed by `within` and a time";
-            return Err(self.error(self.next, message, Some("recovers within 30s".to_owned())));
+            let mut words = self.tokens.iter().map(|token| token.text);
+            let time = words.find(|text| text.parse::<TimeSpan>().is_ok()).unwrap_or("30s");
+            return Err(self.error(self.next, message, Some(format!("recovers within {time}"))));
         }
         Ok(Demand::RecoversWithin(self.time("recovers within 30s")?))
     }
@@ -378,6 +380,7 @@ impl<'l> Reader<'l> {
             Quantity::Time => ("a time", format!("{number}ms")),
             Quantity::Share if unit.is_empty() && value < 1.0 => ("a share", format!("{}%", value * 100.0)),
             Quantity::Share => ("a share", format!("{number}%")),
+            Quantity::Rate if unit == "%" => ("a number per second", format!("{}x baseline", value / 100.0)),
             Quantity::Rate => ("a number per second", format!("{number}/s")),
         };
         let message = match unit {
