@@ -102,17 +102,17 @@ pub(crate) struct RunArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ProxyArgs {
     /// Address to listen on.
-    #[arg(long, default_value = "127.0.0.1:8080")]
+    #[arg(long, default_value = "127.0.0.1:8080", value_parser = address)]
     pub(crate) listen: SocketAddr,
-    /// Base URL of the server behind, with no `/v1` at its end. For `https`, the variable SSL_CERT_FILE names a file (PEM)
-    /// of certificates to trust in place of the machine's.
+    /// Base URL of the server behind, with or without `/v1` at its end: clients ask for `/v1/...`. For `https`, the variable
+    /// SSL_CERT_FILE names a file (PEM) of certificates to trust in place of the machine's.
     #[arg(long)]
     pub(crate) upstream: String,
     /// The scenario whose faults are live; read again on SIGHUP.
     #[arg(long)]
     pub(crate) scenario: Option<PathBuf>,
     /// Address for `GET /metrics`, `/ready`, `/live` and `/plan`, and `POST /heal`; none where left out.
-    #[arg(long)]
+    #[arg(long, value_parser = address)]
     pub(crate) admin: Option<SocketAddr>,
     /// Seed of decisions, instead of the scenario's.
     #[arg(long)]
@@ -129,11 +129,15 @@ pub(crate) struct ProxyArgs {
 #[derive(Debug, Args)]
 pub(crate) struct SimArgs {
     /// Address to listen on.
-    #[arg(long, default_value = "127.0.0.1:8000")]
+    #[arg(long, default_value = "127.0.0.1:8000", value_parser = address)]
     pub(crate) listen: SocketAddr,
     /// Seed of its weights and its sampling.
     #[arg(long, default_value_t = 0)]
     pub(crate) seed: u64,
+}
+
+fn address(text: &str) -> Result<SocketAddr, &'static str> {
+    text.parse().map_err(|_| "it takes an IP address and a port, such as 127.0.0.1:8000")
 }
 
 /// Runs one command; the code is what the process exits with.

@@ -29,6 +29,13 @@ fn what_cannot_run_says_why_in_one_line() {
         (&["compare", "no-such-folder", "no-such-folder"], "no-such-folder"),
         (&["proxy", "--upstream", "nonsense"], "nonsense"),
         (&["proxy", "--upstream", "http://127.0.0.1:99999"], "65535"),
+        (&["proxy", "--upstream", "http://127.0.0.1:9/v1/chat/completions"], "endpoint"),
+        (
+            &["proxy", "--upstream", "http://127.0.0.1:9", "--listen", "localhost:8083"],
+            "such as 127.0.0.1:8000",
+        ),
+        (&["proxy", "--upstream", "http://127.0.0.1:9", "--admin", ":9090"], "such as 127.0.0.1:8000"),
+        (&["sim", "--listen", "8000"], "such as 127.0.0.1:8000"),
         (&["frobnicate"], "frobnicate"),
     ] {
         let output = output(&mut brownout(args));

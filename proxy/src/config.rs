@@ -1,6 +1,7 @@
 //! What a proxy is told when it starts.
 
 use crate::journal::Journal;
+use brownout_injector::wire::Api;
 use http::uri::{Authority, Uri};
 use std::fmt;
 use std::io;
@@ -97,7 +98,8 @@ impl Default for Limits {
     }
 }
 
-/// The server behind the proxy: `http://host:port` or `https://host:port`, with an optional path prefix.
+/// The server behind the proxy: `http://host:port` or `https://host:port`, with an optional path prefix. A `/v1` at the
+/// end is left out, as requests bring their own.
 ///
 /// ```
 /// let upstream: brownout_proxy::Upstream = "http://127.0.0.1:8000/llm".parse()?;
@@ -181,7 +183,13 @@ impl FromStr for Upstream {
         if authority.as_str() != authority.host() && authority.port_u16().is_none_or(|port| port == 0) {
             return Err(bad("its port is none from 1 to 65535"));
         }
-        Ok(Self { tls, authority, prefix: uri.path().trim_end_matches('/').to_owned() })
+        let path = uri.path().trim_end_matches('/');
+        if Api::of_path(path) != Api::Other {
+            return Err(bad("it ends in an endpoint's path, which requests bring themselves"));
+        }
+        // People copy the base URL of an OpenAI client, which ends in /v1.
+        let prefix = path.strip_suffix("/v1").unwrap_or(path).trim_end_matches('/').to_owned();
+        Ok(Self { tls, authority, prefix })
     }
 }
 
@@ -223,8 +231,23 @@ mod tests {
             "/v1",
             "http://x:99999",
             "http://x:0",
+            "http://x/v1/chat/completions",
+            "http://x/v2/models/m/generate/",
         ] {
             assert!(bad.parse::<Upstream>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_v1_at_the_end_is_the_requests_own() {
+        for (text, prefix) in [
+            ("http://x/v1", ""),
+            ("http://x/v1/", ""),
+            ("http://x/team-a/v1", "/team-a"),
+            ("http://x/v1/team-a", "/v1/team-a"),
+            ("http://x/not-v1", "/not-v1"),
+        ] {
+            assert_eq!(text.parse::<Upstream>().expect(text).prefix(), prefix, "{text}");
         }
     }
 }
