@@ -2,8 +2,8 @@
 
 mod common;
 
-use common::{Server, brownout, folder, scenario, signal};
-use std::io::{Read, Write};
+use common::{Server, brownout, folder, said, scenario, signal};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::Stdio;
@@ -102,6 +102,34 @@ fn healing_ends_the_faults_at_once_and_metrics_tell() {
     let metrics = ask(&admin, "GET", "/metrics", "");
     let fired = metrics.lines().find(|line| line.starts_with("brownout_fault") && line.contains("fired"));
     assert!(fired.is_some_and(|line| line.ends_with(" 1")), "{metrics}");
+}
+
+#[test]
+fn a_port_that_a_proxy_listens_on_is_refused_until_it_has_ended() {
+    let sim = Server::sim();
+    let listen = |addr: &str| {
+        // As people copy it from their client's settings.
+        let upstream = format!("{}/v1", sim.url);
+        brownout(["proxy", "--workers", "2", "--upstream", &upstream, "--listen", addr])
+    };
+    let first = Server::spawn(listen("127.0.0.1:0"));
+    let addr = first.url.strip_prefix("http://").expect("a URL").to_owned();
+    let mut second =
+        listen(&addr).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts");
+    let listens = BufReader::new(second.stdout.take().expect("piped")).lines().next();
+    if listens.is_some() {
+        second.kill().expect("it runs");
+    }
+    let second = second.wait_with_output().expect("it ends");
+    let said = said(&second);
+    assert_eq!((listens.is_some(), second.status.code()), (false, Some(2)), "{said}");
+    assert!(said.contains(&addr) && said.contains("Address already in use"), "{said}");
+    // The proxy closes first, as it is asked to: that leaves the connection in TIME_WAIT.
+    assert_eq!(status(&chat(&first.url)), "200");
+    signal(first.pid(), "TERM");
+    assert_eq!(first.wait(), Some(0));
+    let next = Server::spawn(listen(&addr));
+    assert_eq!(status(&chat(&next.url)), "200");
 }
 
 #[test]

@@ -55,6 +55,13 @@ impl Proxy {
         let count = config.workers.max(1);
         let listen =
             |addr, shared| listener(addr, shared).map_err(|source| StartError::Listen { addr, source });
+        // Sockets with SO_REUSEPORT are let in beside those of another process of the same user, and the two would split
+        // the clients between them. One without it is refused where anyone listens, yet not for connections in
+        // TIME_WAIT: it asks first, and goes before it could get a connection.
+        if count > 1 {
+            let probe = bound(config.listen, false);
+            drop(probe.map_err(|source| StartError::Listen { addr: config.listen, source })?);
+        }
         let first = listen(config.listen, count > 1)?;
         let addr = first.local_addr().map_err(StartError::Worker)?;
         let mut listeners = vec![first];
@@ -180,13 +187,19 @@ pub(crate) fn spawn(
 
 /// A listening socket; `shared` lets several workers listen on one address, each with a queue of its own.
 fn listener(addr: SocketAddr, shared: bool) -> io::Result<TcpListener> {
+    let socket = bound(addr, shared)?;
+    socket.set_nonblocking(true)?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
+}
+
+/// A socket that has the address and does not listen yet.
+fn bound(addr: SocketAddr, shared: bool) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(addr), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
     if shared {
         socket.set_reuse_port(true)?;
     }
-    socket.set_nonblocking(true)?;
     socket.bind(&SockAddr::from(addr))?;
-    socket.listen(BACKLOG)?;
-    Ok(socket.into())
+    Ok(socket)
 }
