@@ -2,7 +2,9 @@
 
 mod common;
 
-use common::{Server, brownout, folder, output, said, scenario};
+use common::{Server, brownout, folder, output, said, scenario, signal};
+use std::io::{BufRead, BufReader, Read};
+use std::process::Stdio;
 
 #[test]
 fn a_bad_file_gets_every_error_with_its_place_and_exit_code_2() {
@@ -77,7 +79,6 @@ fn a_server_that_cannot_be_had_is_named_and_nothing_is_written() {
 
 #[test]
 fn whoever_stops_reading_makes_no_noise() {
-    use std::process::Stdio;
     for args in
         [&["explain"][..], &["explain", "latency"], &["schema"], &["schema", "--reference"], &["--help"]]
     {
@@ -184,7 +185,6 @@ fn a_stand_in_server_that_is_killed_leaves_no_file() {
 
 #[test]
 fn whoever_stops_reading_errors_changes_no_exit_code() {
-    use std::process::Stdio;
     let dir = folder("unread-errors");
     let load = "load:\n  model: m\n  arrival: {constant: {rate: 1}}\n  prompt: {tokens: {constant: 8}}\n";
     let warned = format!(
@@ -215,4 +215,24 @@ fn whoever_stops_reading_errors_changes_no_exit_code() {
         assert_eq!(with(nobody_reads.into()), Some(code), "{args:?}, into a pipe that nobody reads");
         assert_eq!(with(full.into()), Some(code), "{args:?}, onto a full disk");
     }
+}
+
+#[test]
+fn a_demo_that_is_interrupted_says_how_far_it_came() {
+    let out = folder("demo").join("out");
+    let mut demo = brownout(["demo", "--quick", "--out"])
+        .arg(out)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary starts");
+    let mut stages = BufReader::new(demo.stderr.take().expect("piped")).lines();
+    let begun = stages.any(|stage| stage.expect("text") == "stalled-streams: baseline");
+    assert!(begun, "the second story did not begin");
+    signal(demo.id(), "INT");
+    let mut said = String::new();
+    demo.stdout.take().expect("piped").read_to_string(&mut said).expect("text");
+    assert_eq!(demo.wait().expect("it was started").code(), Some(3), "{said}");
+    assert!(said.contains("Ended after 1 of 5 stories: interrupted."), "{said}");
+    assert!(!said.contains("exit code 0"), "{said}");
 }

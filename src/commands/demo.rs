@@ -65,10 +65,17 @@ pub(crate) fn run(args: &DemoArgs) -> Result<ExitCode> {
     }
     say(table::stories(&reports));
     say(format!("\nreports: {}", args.out.join("*/report.html").display()));
-    say("A broken SLA is what each of these stories is for: the demo ends with exit code 0.");
     Ok(match ending.reason() {
-        Some(_) => ExitCode::from(3),
-        None => ExitCode::SUCCESS,
+        Some(why) => {
+            let told = reports.iter().filter(|report| report.cut_short.is_none()).count();
+            let all = STORIES.len();
+            say(format!("Ended after {told} of {all} stories: {why}. The demo ends with exit code 3."));
+            ExitCode::from(3)
+        }
+        None => {
+            say("A broken SLA is what each of these stories is for: the demo ends with exit code 0.");
+            ExitCode::SUCCESS
+        }
     })
 }
 
