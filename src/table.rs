@@ -1,7 +1,7 @@
 //! What the terminal shows of reports.
 
 use brownout_runner::report::markdown::{change_cells, line_cells, outcome_words};
-use brownout_runner::report::{Report, text};
+use brownout_runner::report::{Mode, Report, text};
 use brownout_runner::sla::{LineOutcome, LineResult};
 use brownout_runner::summary::degradation::{Change, Finding};
 use brownout_runner::summary::recovery::RecoveryState;
@@ -16,8 +16,11 @@ pub(crate) fn summary(report: &Report) -> String {
     for line in &report.sla {
         let _ = write!(lines, "\n  {:12}  {}", outcome_words(line), line.line);
     }
-    let (what, by_how_much) = degraded(report);
-    let _ = write!(lines, "\ndegraded most: {what}, {by_how_much}; recovery: {}", recovery(report));
+    // The load alone has nothing to compare it with.
+    if report.meta.mode == Mode::Run {
+        let (what, by_how_much) = degraded(report);
+        let _ = write!(lines, "\ndegraded most: {what}, {by_how_much}; recovery: {}", recovery(report));
+    }
     lines
 }
 

@@ -2,6 +2,7 @@
 
 use crate::experiment::Watch;
 use brownout_runner::load::Progress;
+use brownout_runner::report::Mode;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::fmt::Write;
 use std::io::IsTerminal;
@@ -15,25 +16,26 @@ pub(crate) struct View {
     bar: ProgressBar,
     interactive: bool,
     name: String,
+    mode: Mode,
     phase: &'static str,
 }
 
 impl View {
     /// A display for the run called `name`.
-    pub(crate) fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str, mode: Mode) -> Self {
         let interactive = std::io::stderr().is_terminal();
         let target = if interactive { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(Some(1), target).with_prefix(name.to_owned());
         if let Ok(style) = ProgressStyle::with_template(TEMPLATE) {
             bar.set_style(style.progress_chars("━╸─"));
         }
-        Self { bar, interactive, name: name.to_owned(), phase: "" }
+        Self { bar, interactive, name: name.to_owned(), mode, phase: "" }
     }
 }
 
 impl Watch for View {
     fn progress(&mut self, progress: &Progress) {
-        let phase = progress.phase.map_or("last answers", |phase| phase.name());
+        let phase = progress.phase.map_or("last answers", |phase| self.mode.phase_name(phase));
         self.bar.set_length(millis(progress.total).max(1));
         self.bar.set_position(millis(progress.elapsed.min(progress.total)));
         self.bar.set_message(line(phase, progress));

@@ -217,6 +217,21 @@ fn the_same_seed_fires_on_the_same_requests_whatever_the_concurrency() {
 }
 
 #[test]
+fn the_load_alone_speaks_of_no_faults() {
+    let _turn = turn();
+    let sim = Server::sim();
+    let dir = folder("load-alone");
+    let file = scenario(&dir, &format!("{LOAD}sla: [error rate < 5%]"));
+    let ran = output(brownout(["load"]).arg(file).args(["--target", &sim.url, "--out"]).arg(dir.join("out")));
+    let said = said(&ran);
+    assert_eq!(ran.status.code(), Some(0), "{said}");
+    assert_eq!(said.matches("test: load").count(), 1, "{said}");
+    for word in ["baseline", "fault", "recovery", "degraded"] {
+        assert!(!said.contains(word), "`{word}` is in:\n{said}");
+    }
+}
+
+#[test]
 fn a_run_that_nobody_listens_to_ends_as_any_other() {
     let _turn = turn();
     let sim = Server::sim();

@@ -10,7 +10,7 @@ use brownout_injector::Scenario;
 use brownout_injector::load::load;
 use brownout_injector::scenario::Phases;
 use brownout_injector::units::TimeSpan;
-use brownout_runner::report::Report;
+use brownout_runner::report::{Mode, Report};
 use brownout_sim::{Sim, SimConfig};
 use std::path::Path;
 use std::process::ExitCode;
@@ -85,7 +85,7 @@ fn tell(scenario: &Scenario, out: &Path, ending: &Ending) -> Result<Report> {
     let sim = runtime.block_on(Sim::start(SimConfig::default()))?;
     let experiment =
         Experiment { scenario, base: ".".into(), target: sim.url(), seed: scenario.spec.seed, out };
-    let report = experiment.run(&mut View::new(&scenario.metadata.name), ending);
+    let report = experiment.run(&mut View::new(&scenario.metadata.name, Mode::Run), ending);
     runtime.block_on(sim.shutdown());
     report
 }

@@ -7,18 +7,19 @@ use crate::view::View;
 use crate::{outdir, signals, source, table};
 use anyhow::{Context, Result};
 use brownout_runner::load::{check_tls, first_model};
-use brownout_runner::report::Report;
+use brownout_runner::report::{Mode, Report};
 use std::path::Path;
 use std::process::ExitCode;
 
 /// Runs all phases; the exit code is the verdict.
 pub(crate) fn run(args: &RunArgs) -> Result<ExitCode> {
-    with_experiment(args, |experiment, watch, ending| experiment.run(watch, ending))
+    with_experiment(args, Mode::Run, |experiment, watch, ending| experiment.run(watch, ending))
 }
 
 /// Reads what the arguments name, does `what`, and says how it came out.
 pub(crate) fn with_experiment(
     args: &RunArgs,
+    mode: Mode,
     what: impl FnOnce(&Experiment<'_>, &mut dyn crate::experiment::Watch, &Ending) -> Result<Report>,
 ) -> Result<ExitCode> {
     let mut scenario = source::read_to_run(&args.file)?;
@@ -49,7 +50,7 @@ pub(crate) fn with_experiment(
         seed: args.seed.unwrap_or(scenario.spec.seed),
         out: &out,
     };
-    let mut view = View::new(&scenario.metadata.name);
+    let mut view = View::new(&scenario.metadata.name, mode);
     let report = what(&experiment, &mut view, &ending)?;
     drop(view);
     say(table::summary(&report));

@@ -298,7 +298,8 @@ impl<'r> Prepared<'r> {
         let spans = spans(phase_spans, requests, mode);
         let mut phases = gather(requests, &spans, mode, seed);
         let baseline = phases.iter().find(|phase| phase.phase == Phase::Baseline);
-        let good = GoodRule::of_lines(&lines, baseline);
+        // The load alone is its own baseline, and by that a relative line would bound nothing but its tail.
+        let good = GoodRule::of_lines(&lines, baseline.filter(|_| mode == Mode::Run));
         let usual_gap = baseline.and_then(|baseline| baseline.usual_gap);
         phases.iter_mut().for_each(|phase| phase.judge(&good, usual_gap));
         Self { lines, unread, spans, good, phases }

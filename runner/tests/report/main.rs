@@ -406,6 +406,7 @@ fn a_run_of_load_alone_is_judged_on_absolute_lines() {
     assert_eq!(outcome(&report, "itl p99 < 3x baseline"), LineOutcome::NotJudged);
     assert_eq!(outcome(&report, "recovers within 10s"), LineOutcome::NotJudged);
     assert_eq!(outcome(&report, "error rate < 5%"), LineOutcome::Pass);
+    assert_eq!(report.good_request, "complete, ttft < 800 ms", "without a baseline its line bounds nothing");
     // What is measured has one name, in every form and picture.
     assert_eq!(report.phases.iter().map(|p| p.phase.as_str()).collect::<Vec<_>>(), ["load"]);
     assert_eq!(report.shown_phases(), [("warmup", 0.0, 5.0), ("load", 5.0, 110.0)]);
