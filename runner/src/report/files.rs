@@ -43,6 +43,12 @@ pub enum ReportError {
         /// What a run's directory would hold.
         file: &'static str,
     },
+    /// A file was named where the folder is wanted.
+    #[error("{} is a file: give the run's folder, which holds it", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+    },
     /// A file has not as many lines as the report was made of.
     #[error("{} is not whole, or was added to: the report was made of {expected} lines, the file has {found}", path.display())]
     Count {
@@ -219,6 +225,7 @@ fn write_lines<T: Serialize>(path: &Path, items: &[T]) -> Result<(), ReportError
 /// Why the run in `dir` cannot be read: where `file` is missing, it is no run's.
 fn cannot_read(dir: &Path, file: &'static str, why: io::Error) -> ReportError {
     match why.kind() {
+        _ if dir.is_file() => ReportError::File { path: dir.to_owned() },
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
             ReportError::NoRun { dir: dir.to_owned(), file }
         }

@@ -223,6 +223,11 @@ fn records_that_were_lost_are_missed_and_a_strange_folder_is_named() {
         let wanted = format!("{} is not a run's folder: it has no report.json", nowhere.display());
         assert_eq!(error.to_string(), wanted);
     }
+    let file = folder.0.join(files::REPORT_JSON);
+    for error in [render_again(&file).err(), compare(&folder.0, &file).err()] {
+        let wanted = format!("{} is a file: give the run's folder, which holds it", file.display());
+        assert_eq!(error.expect("it is no folder").to_string(), wanted);
+    }
 }
 
 #[test]
