@@ -1,5 +1,6 @@
 //! Every scenario that is shipped loads, and says enough for a stranger to run it.
 
+use brownout_injector::load::load_with;
 use brownout_injector::{Fault, Plan, Scenario, load_bytes};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,9 @@ fn shipped() -> Vec<(PathBuf, Scenario)> {
     let read = |path: PathBuf| {
         let bytes = std::fs::read(&path).expect("the file can be read");
         let name = path.display().to_string();
-        let scenario = load_bytes(&name, &bytes).unwrap_or_else(|errors| panic!("{errors}"));
+        let (scenario, warnings) =
+            load_with(&name, &bytes, &mut |_| None).unwrap_or_else(|errors| panic!("{errors}"));
+        assert!(warnings.is_none(), "{}", warnings.map_or(String::new(), |warnings| warnings.render(false)));
         (path, scenario)
     };
     files.into_iter().map(read).collect()

@@ -330,6 +330,47 @@ fn what_is_outside_the_file_is_asked_about_with_its_place() {
     assert_eq!((error.line, error.column, error.message.as_str()), (23, 20, "a.jsonl is missing"));
 }
 
+/// What can run and is in vain: what is replaced, the place, and words of the warning; none where all is well.
+#[test]
+fn what_can_never_happen_is_warned_of() {
+    for (old, new, want) in [
+        ("seed: 7", "seed: 7", None),
+        ("probability: 0.5", "probability: 0", Some((17, 27, "never fires"))),
+        ("atToken: 3", "atToken: 64", None),
+        ("atToken: 3", "atToken: 65", Some((19, 24, "no answer gets to token 65: the load asks for 64"))),
+        (
+            "stall: {atToken: 3, for: 2s}",
+            "disconnect: {afterTokens: 65}",
+            Some((19, 33, "no answer gets to token 65")),
+        ),
+        (
+            "rate: 20",
+            "rate: 2",
+            Some((30, 7, "p99 needs 299 requests, and about 240 come in the fault phase")),
+        ),
+        ("rate: 20", "rate: 2.5", None),
+        (
+            "ttft p99 < 800ms",
+            "e2e p99.9 < 2x baseline",
+            Some((30, 7, "needs 2995 requests, and about 1200 come in the baseline")),
+        ),
+        ("poisson: {rate: 20}", "closed: {concurrency: 1}", None),
+    ] {
+        let (_, warnings) = load_with("a.yaml", with(old, new).as_bytes(), &mut |_| None)
+            .unwrap_or_else(|errors| panic!("{errors}"));
+        let warning = warnings.and_then(|warnings| warnings.iter().next().cloned());
+        let place = warning.as_ref().map(|warning| (warning.severity, warning.line, warning.column));
+        assert_eq!(
+            place,
+            want.map(|(line, column, _)| (Severity::Warning, line, column)),
+            "{new}: {warning:?}"
+        );
+        if let (Some(warning), Some((_, _, words))) = (warning, want) {
+            assert!(warning.message.contains(words), "{new}: {warning:?}");
+        }
+    }
+}
+
 #[test]
 fn one_blank_line_stands_between_two_errors_and_none_behind_the_last() {
     let errors = load("bad.yaml", &with("owner: a", "ownr: a").replace("seed: 7", "seed: x"));

@@ -72,6 +72,15 @@ const ROWS: &[Row] = &[
     ("error rate under 1%", 12, 5, "operator", Some("error rate < 1%")),
     ("goodput > 5", 11, 1, "needs a unit", Some("5/s")),
     ("erorr rate < 1%", 1, 5, "no metric", Some("error rate")),
+    (
+        "error_rate > 80 for 3s",
+        1,
+        10,
+        "Then, `80` needs a unit: `error rate` is a share, such as `80%`",
+        Some("error rate"),
+    ),
+    ("tftt p99 < 1s for 3", 1, 4, "Then, `3` needs a unit, such as `3s`", Some("ttft")),
+    ("p95 ttft < 800", 1, 3, "Then, `800` needs a unit", Some("ttft p95")),
     ("latency p99 < 1s", 1, 7, "no metric", Some("e2e")),
     ("qps > 5/s", 1, 3, "no metric", Some("request rate")),
     ("ttft p99 < 1s always", 15, 6, "should end before", Some("ttft p99 < 1s")),
@@ -83,6 +92,16 @@ const ROWS: &[Row] = &[
     ("recovers within 30", 17, 2, "needs a unit", Some("30s")),
     ("  é", 3, 1, "no metric", None),
 ];
+
+#[test]
+fn a_line_with_only_its_metric_wrong_is_told_only_that() {
+    for line in
+        ["erorr rate < 1%", "latency p99 < 1s", "tftt p99 < 1s for 3s", "p95 ttft < 1s", "recovery within 8s"]
+    {
+        let error = parse(line).expect_err(line);
+        assert!(error.message.ends_with("request rate"), "{line}: {error}");
+    }
+}
 
 #[test]
 fn errors_point_at_the_word_and_say_what_would_be_right() {

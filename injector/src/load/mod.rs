@@ -8,6 +8,7 @@ mod schema;
 mod shape;
 mod tree;
 mod url;
+mod vain;
 mod words;
 mod wrong;
 
@@ -60,10 +61,13 @@ fn read(
     if problems.iter().any(|problem| problem.severity == Severity::Error) {
         return fail(problems);
     }
-    let warnings = (!problems.is_empty()).then(|| Diagnostics::new(name, text, problems));
     // The types are stricter than the schema nowhere that is known; what they refuse all the same is said, not lost.
     match serde_json::from_value(root.json()) {
-        Ok(scenario) => Ok((scenario, warnings)),
+        Ok(scenario) => {
+            vain::check(&root, &scenario, &mut problems);
+            let warnings = (!problems.is_empty()).then(|| Diagnostics::new(name, text, problems));
+            Ok((scenario, warnings))
+        }
         Err(error) => fail(vec![Problem::new(
             root.span.clone(),
             format!("the scenario cannot be read: {error}"),

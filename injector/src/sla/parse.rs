@@ -88,17 +88,22 @@ const SYNONYMS: [(&str, Metric); 14] = [
 /// Where and why it is none, and what may have been meant.
 pub fn parse(line: &str) -> Result<Line, SlaError> {
     let tokens = tokens(line);
-    let mut reader = Reader { tokens: &tokens, next: 0 };
     if line.chars().count() > LONGEST {
-        return Err(reader.error(0, format!("the line is longer than {LONGEST} characters"), None));
+        let message = format!("the line is longer than {LONGEST} characters");
+        return Err(Reader { tokens: &tokens, next: 0 }.error(0, message, None));
     }
+    Ok(Line { text: line.to_owned(), demand: demand(&tokens)? })
+}
+
+fn demand(tokens: &[Token<'_>]) -> Result<Demand, SlaError> {
+    let mut reader = Reader { tokens, next: 0 };
     let demand = if reader.word("recovers") { reader.recovery()? } else { reader.threshold()? };
     if let Some(token) = reader.peek() {
         let message = format!("the line should end before `{}`", token.text);
         let suggestion = demand.to_string();
         return Err(reader.error(reader.next, message, Some(suggestion)));
     }
-    Ok(Line { text: line.to_owned(), demand })
+    Ok(demand)
 }
 
 struct Reader<'l> {
@@ -183,11 +188,14 @@ impl<'l> Reader<'l> {
         }
         let synonym = (1..=words).rev().find_map(|count| {
             let name = self.joined(count);
-            SYNONYMS.iter().find(|(word, _)| *word == name).map(|(_, metric)| metric.name())
+            SYNONYMS.iter().find(|(word, _)| *word == name).map(|(_, metric)| (count, metric.name()))
         });
         let names = || Metric::ALL.into_iter().map(Metric::name).chain(["recovers within"]);
-        let near =
-            || closest(&self.joined(2.min(words)), names()).or_else(|| closest(&self.joined(1), names()));
+        let near = || {
+            let name =
+                closest(&self.joined(2.min(words)), names()).or_else(|| closest(&self.joined(1), names()))?;
+            Some((name.split(' ').count().min(words), name))
+        };
         // `p95 ttft`, as other tools write it.
         let swapped = || {
             let [statistic, metric] =
@@ -196,12 +204,24 @@ impl<'l> Reader<'l> {
             let known = Metric::ALL.iter().any(|known| known.name() == metric);
             let percentile = statistic.strip_prefix('p').is_some_and(|p| p.parse::<f64>().is_ok());
             (known && (percentile || ["mean", "max"].contains(&statistic.as_str())))
-                .then(|| format!("{metric} {statistic}"))
+                .then(|| (2, format!("{metric} {statistic}")))
         };
-        let suggestion = swapped().or_else(|| synonym.or_else(near).map(str::to_owned));
+        let meant = swapped().or_else(|| synonym.or_else(near).map(|(count, name)| (count, name.to_owned())));
         let known: Vec<&str> = Metric::ALL.into_iter().map(Metric::name).collect();
-        let message = format!("`{}` is no metric; there are {}", first.text, known.join(", "));
-        Err(self.error(0, message, suggestion))
+        let mut message = format!("`{}` is no metric; there are {}", first.text, known.join(", "));
+        if let Some((count, name)) = &meant
+            && let Err(next) = self.with_first(*count, name)
+        {
+            message += &format!(". Then, {}", next.message);
+            message += &next.suggestion.map_or(String::new(), |right| format!(", such as `{right}`"));
+        }
+        Err(self.error(0, message, meant.map(|(_, name)| name)))
+    }
+
+    /// Reads the line as if `words` stood in the place of its first `count` tokens.
+    fn with_first(&self, count: usize, words: &str) -> Result<Demand, SlaError> {
+        let rest = self.tokens.iter().skip(count).map(|token| token.text);
+        demand(&tokens(&[words].into_iter().chain(rest).collect::<Vec<_>>().join(" ")))
     }
 
     /// The next words in lower case, one blank between them.
