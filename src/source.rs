@@ -1,5 +1,6 @@
 //! Reads scenario files.
 
+use crate::exit;
 use anyhow::{Context, Result};
 use brownout_injector::Scenario;
 use brownout_injector::load::{Diagnostics, Outside, Remark, load_bytes, load_with};
@@ -16,9 +17,13 @@ pub(crate) fn read(file: &Path) -> Result<Scenario> {
 }
 
 /// As [`read`], with all that its load names outside the file: what is missing now would be missed before the first
-/// request.
+/// request. What may be in vain is shown.
 pub(crate) fn read_to_run(file: &Path) -> Result<Scenario> {
-    check(file, Remark::error).map(|(scenario, _)| scenario)
+    let (scenario, warnings) = check(file, Remark::error)?;
+    if let Some(warnings) = warnings {
+        exit::show(&warnings);
+    }
+    Ok(scenario)
 }
 
 /// As [`read_to_run`], for a file that is to run elsewhere or later: a variable that is not set is only a warning.
