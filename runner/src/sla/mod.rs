@@ -7,6 +7,7 @@ mod bursts;
 pub(crate) mod cut_off;
 mod guard;
 pub mod lateness;
+mod recovers;
 
 pub use guard::AbortGuard;
 
@@ -19,7 +20,7 @@ use crate::stats::{Interval, Sides, rate};
 use crate::summary::data::PhaseData;
 use crate::summary::degradation::full_name;
 use crate::summary::good::sign;
-use crate::summary::recovery::{Recovery, RecoveryState};
+use crate::summary::recovery::Recovery;
 use crate::summary::{Unit, unit};
 use brownout_injector::sla::{Bound, Demand, Line, Metric, Operator, Statistic};
 use serde::{Deserialize, Serialize};
@@ -152,7 +153,7 @@ pub fn judge(lines: &[Line], evidence: &Evidence<'_, '_>) -> Vec<LineResult> {
 /// Judges one line; for relative lines also the p-value of "it holds".
 fn judge_line(line: &Line, evidence: &Evidence<'_, '_>) -> (LineResult, Option<f64>) {
     match line.demand {
-        Demand::RecoversWithin(limit) => (recovery_line(line, limit, evidence.recovery), None),
+        Demand::RecoversWithin(limit) => (recovers::judge(line, limit, evidence.recovery), None),
         Demand::Threshold { metric, statistic, operator, bound, hold } => {
             let asked = Asked { line, metric, statistic, operator };
             let Some(judged) = evidence.judged.filter(|judged| !judged.requests.is_empty()) else {
@@ -455,47 +456,5 @@ fn decide(value: Option<f64>, bounds: Option<Interval>, operator: Operator, limi
         LineOutcome::Broken
     } else {
         LineOutcome::Inconclusive
-    }
-}
-
-fn recovery_line(line: &Line, limit: Duration, recovery: Option<&Recovery>) -> LineResult {
-    let limit = limit.as_secs_f64();
-    let (outcome, reason) = match recovery {
-        None => {
-            (LineOutcome::NotJudged, "there is nothing to recover from in a run without faults".to_owned())
-        }
-        Some(recovery) => {
-            let watched = text::seconds(recovery.watched_seconds);
-            match (recovery.state, recovery.within_seconds) {
-                (RecoveryState::Recovered, Some(within)) if within <= limit => {
-                    (LineOutcome::Pass, format!("recovered within {}", text::seconds(within)))
-                }
-                (RecoveryState::Recovered, Some(within)) => {
-                    (LineOutcome::Broken, format!("recovered only within {}", text::seconds(within)))
-                }
-                (RecoveryState::NotRecovered, _) if recovery.watched_seconds >= limit => {
-                    (LineOutcome::Broken, format!("not recovered, watched for {watched}"))
-                }
-                (RecoveryState::NotRecovered, _) => (
-                    LineOutcome::Inconclusive,
-                    format!("not recovered, but watched for {watched} only: make the recovery phase longer"),
-                ),
-                _ => (LineOutcome::Inconclusive, recovery.note.clone()),
-            }
-        }
-    };
-    LineResult {
-        line: line.text.clone(),
-        outcome,
-        unit: LineUnit::Seconds,
-        measured: recovery.and_then(|recovery| recovery.within_seconds),
-        at_most: recovery.is_some_and(Recovery::at_once),
-        bounds: None,
-        bound: Some(limit),
-        baseline: None,
-        value: None,
-        n: 0,
-        reason,
-        bursts: false,
     }
 }
