@@ -4,11 +4,14 @@
 use crate::body::BodyError;
 use crate::chunked::Chunks;
 use crate::link::ServerIo;
+use crate::upstream::keep;
+use crate::worker::Worker;
 use bytes::{Bytes, BytesMut};
-use http::Response;
-use http::header::{CONTENT_LENGTH, HeaderMap, TRANSFER_ENCODING};
+use http::header::{CONNECTION, CONTENT_LENGTH, HeaderMap, HeaderValue, TRANSFER_ENCODING};
+use http::{Response, Version};
 use http_body::{Body, Frame, SizeHint};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 /// An event stream, straight from the socket.
@@ -16,6 +19,8 @@ use std::task::{Context, Poll, ready};
 pub(crate) struct Direct {
     /// The socket; nothing once the stream has ended.
     io: Option<ServerIo>,
+    /// Who keeps the socket then; nobody where it serves no other request.
+    keeper: Option<Arc<Worker>>,
     /// The answer broke off, and that is still to be told: what came before it goes first.
     broken: bool,
     framing: Framing,
@@ -33,14 +38,22 @@ enum Framing {
 /// What a read came to.
 enum Got {
     Data(Bytes),
+    /// With more bytes behind the answer, which nobody asked for.
+    Excess(Bytes),
     Eof,
     /// No framing any more, behind this data.
     Bad(Bytes),
 }
 
+impl Got {
+    fn data(data: Bytes, excess: bool) -> Self {
+        if excess { Self::Excess(data) } else { Self::Data(data) }
+    }
+}
+
 impl Direct {
     /// The body behind the head of `response`, from a socket that hyper was taken off; nothing where that was lost.
-    pub(crate) fn new<B>(response: &Response<B>, io: Option<ServerIo>) -> Self {
+    pub(crate) fn new<B>(response: &Response<B>, io: Option<ServerIo>, worker: Arc<Worker>) -> Self {
         let headers = response.headers();
         let chunked = headers.get(TRANSFER_ENCODING).is_some_and(|coding| {
             coding.as_bytes().trim_ascii_end().to_ascii_lowercase().ends_with(b"chunked")
@@ -52,7 +65,8 @@ impl Direct {
             (false, None) => Framing::Close,
         };
         let broken = io.is_none();
-        let mut direct = Self { io, broken, framing, trailers: None };
+        let keeper = (persists(response) && !matches!(framing, Framing::Close)).then_some(worker);
+        let mut direct = Self { io, keeper, broken, framing, trailers: None };
         if direct.is_complete() {
             direct.finish();
         }
@@ -67,15 +81,26 @@ impl Direct {
         }
     }
 
-    /// The answer is complete. Its connection serves no other request: some servers (llama.cpp's) close it right after
-    /// a stream although they promised to keep it, and a request sent in that instant is lost. Connecting anew costs
-    /// less than a token.
+    /// The answer is complete.
     fn finish(&mut self) {
-        self.io = None;
+        if let (Some(io), Some(worker)) = (self.io.take(), self.keeper.take()) {
+            tokio::spawn(keep(worker, io));
+        }
         if let Framing::Chunked(chunks) = &mut self.framing {
             self.trailers = chunks.trailers();
         }
     }
+}
+
+/// Whether the server takes another request on the connection of this answer (RFC 9112, 9.3).
+fn persists<B>(response: &Response<B>) -> bool {
+    let closes = |value: &HeaderValue| {
+        value
+            .as_bytes()
+            .split(|byte| *byte == b',')
+            .any(|option| option.trim_ascii().eq_ignore_ascii_case(b"close"))
+    };
+    response.version() == Version::HTTP_11 && !response.headers().get_all(CONNECTION).iter().any(closes)
 }
 
 impl Framing {
@@ -88,13 +113,13 @@ impl Framing {
             Self::Length(left) => {
                 let n = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len());
                 *left -= n as u64;
-                Got::Data(Bytes::copy_from_slice(&bytes[..n]))
+                Got::data(Bytes::copy_from_slice(&bytes[..n]), n < bytes.len())
             }
             Self::Close => Got::Data(Bytes::copy_from_slice(bytes)),
             Self::Chunked(chunks) => {
                 let mut data = BytesMut::with_capacity(bytes.len());
                 match chunks.decode(bytes, &mut data) {
-                    Ok(_) => Got::Data(data.freeze()),
+                    Ok(n) => Got::data(data.freeze(), n < bytes.len()),
                     Err(_) => Got::Bad(data.freeze()),
                 }
             }
@@ -119,8 +144,13 @@ impl Body for Direct {
                 return Poll::Ready(this.trailers.take().map(|trailers| Ok(Frame::trailers(trailers))));
             };
             let framing = &mut this.framing;
-            match ready!(io.poll_bytes(cx, |bytes| framing.decode(bytes))).unwrap_or(Got::Bad(Bytes::new())) {
-                Got::Data(data) => {
+            let got =
+                ready!(io.poll_bytes(cx, |bytes| framing.decode(bytes))).unwrap_or(Got::Bad(Bytes::new()));
+            if matches!(got, Got::Excess(_)) {
+                this.keeper = None;
+            }
+            match got {
+                Got::Data(data) | Got::Excess(data) => {
                     if this.is_complete() {
                         this.finish();
                     }

@@ -54,11 +54,6 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// Whether streams are taken over from this connection, where nothing speaks against it.
-    pub(crate) const fn gives_streams(&self) -> bool {
-        self.direct
-    }
-
     /// A request is going out.
     pub(crate) fn begin(&self) {
         self.sent.store(false, Relaxed);
@@ -104,6 +99,11 @@ impl ServerIo {
     pub(crate) fn new(stream: Stream) -> Self {
         let link = Link { direct: matches!(stream, Stream::Left(_)), ..Link::default() };
         Self { io: TokioIo::new(stream), link: Arc::new(link), kept: Bytes::new(), head: Vec::new() }
+    }
+
+    /// For another request.
+    pub(crate) fn again(self) -> Self {
+        Self::new(self.io.into_inner())
     }
 
     pub(crate) const fn link(&self) -> &Arc<Link> {

@@ -8,6 +8,7 @@ use crate::worker::Worker;
 use http::Response;
 use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
@@ -16,11 +17,16 @@ use tokio::sync::oneshot;
 /// promised to keep it, and a request sent in that instant is lost.
 const REST: Duration = Duration::from_millis(20);
 
+/// The same, as long as the server has not been seen to keep one. Much longer, as a busy server may be slow to close.
+const TRIAL: Duration = Duration::from_millis(100);
+
 /// The connections to the server that a worker keeps.
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
-    /// With the moment from which each is free, which may be still to come.
+    /// With the moment since which each is free.
     idle: Mutex<Vec<(Driven, Instant)>>,
+    /// The connection that rested last was still open at the end.
+    kept: AtomicBool,
     h2: Mutex<Option<http2::SendRequest<Sending>>>,
 }
 
@@ -48,17 +54,18 @@ impl Pool {
             at -= 1;
             if idle[at].0.sender.is_closed() || now - idle[at].1 >= longest {
                 idle.remove(at);
-            } else if idle[at].1 <= now && idle[at].0.sender.is_ready() {
+            } else if idle[at].0.sender.is_ready() {
                 return Some(idle.remove(at).0);
             }
         }
         None
     }
 
-    fn put(&self, kept: Driven, most: usize, rest: Duration) {
+    /// Keeps a connection, unless there are `most` already.
+    fn put(&self, kept: Driven, most: usize) {
         let mut idle = self.idle();
         if idle.len() < most && !kept.sender.is_closed() {
-            idle.push((kept, Instant::now() + rest));
+            idle.push((kept, Instant::now()));
         }
     }
 
@@ -79,28 +86,38 @@ impl Pool {
     }
 }
 
+/// Keeps a connection on which an event stream has ended, once it has rested.
+pub(crate) async fn rest(worker: Arc<Worker>, driven: Driven) {
+    let pool = &worker.pool;
+    tokio::time::sleep(if pool.kept.load(Relaxed) { REST } else { TRIAL }).await;
+    pool.kept.store(!driven.sender.is_closed(), Relaxed);
+    pool.put(driven, worker.limits().idle_upstream);
+}
+
 /// A connection to the server that a request is using. Dropped, it is closed: so a client that leaves cancels its
 /// request.
 #[derive(Debug)]
 pub(crate) struct Lease {
     driven: Driven,
     worker: Arc<Worker>,
-    /// How long the connection rests afterwards.
-    rest: Duration,
+    /// The answer is an event stream.
+    streams: bool,
 }
 
 impl Lease {
     /// For as long as `response` is read.
     pub(crate) fn new(driven: Driven, worker: Arc<Worker>, response: &Response<Incoming>) -> Self {
-        let rests = !driven.link.gives_streams() && is_event_stream(response.headers());
-        let rest = if rests { REST } else { Duration::ZERO };
-        Self { driven, worker, rest }
+        Self { driven, worker, streams: is_event_stream(response.headers()) }
     }
 
     /// The answer was read whole.
     pub(crate) fn give_back(lease: &mut Option<Self>) {
-        if let Some(Self { driven, worker, rest }) = lease.take() {
-            worker.pool.put(driven, worker.limits().idle_upstream, rest);
+        if let Some(Self { driven, worker, streams }) = lease.take() {
+            if streams {
+                tokio::spawn(rest(worker, driven));
+            } else {
+                worker.pool.put(driven, worker.limits().idle_upstream);
+            }
         }
     }
 
@@ -123,6 +140,6 @@ impl Lease {
         let taken = socket.await;
         drop(sender);
         // Without a socket its task is gone, so the connection is: what comes of it is an answer that broke off.
-        Direct::new(response, taken.ok())
+        Direct::new(response, taken.ok(), self.worker)
     }
 }

@@ -9,7 +9,7 @@ use crate::failure::{Failure, Unanswered};
 use crate::headers;
 use crate::link::{Drive, ServerIo};
 use crate::meter::bump;
-use crate::pool::Driven;
+use crate::pool::{self, Driven};
 use crate::tls::Stream;
 use crate::tunnel;
 use crate::worker::Worker;
@@ -231,6 +231,13 @@ async fn drive(worker: &Arc<Worker>, io: ServerIo) -> Result<Driven, Failure> {
     let (drive, socket) = Drive::new(connection, link.clone());
     tokio::spawn(drive);
     Ok(Driven { sender, link, socket })
+}
+
+/// Keeps a socket that was taken from hyper for a stream, now that the stream has ended.
+pub(crate) async fn keep(worker: Arc<Worker>, io: ServerIo) {
+    if let Ok(driven) = drive(&worker, io.again()).await {
+        pool::rest(worker, driven).await;
+    }
 }
 
 /// A new connection to the server for HTTP/1.1 or HTTP/2.

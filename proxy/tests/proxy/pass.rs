@@ -5,6 +5,7 @@ use crate::support::{
 };
 use brownout_proxy::{Origin, Outcome};
 use proptest::prelude::*;
+use std::time::Duration;
 
 #[tokio::test]
 async fn a_request_and_its_answer_pass_unchanged() {
@@ -94,20 +95,54 @@ async fn every_event_of_a_stream_is_counted_and_timed() {
 }
 
 #[tokio::test]
-async fn a_connection_that_carried_a_stream_is_not_used_again() {
-    let server = Server::start(|seen| {
-        let stream = String::from_utf8_lossy(&seen.body).contains("\"stream\":true");
-        vec![Do::Send(if stream { chat_stream(3) } else { chat_json().into_bytes() })]
-    })
-    .await;
+async fn a_connection_that_carried_a_stream_is_used_again_once_it_has_rested() {
+    let server = Server::saying(chat_stream(3)).await;
     let bench = Bench::start(&server.url());
     let mut client = bench.client().await;
-    for n in 0..20 {
-        let answer = client.ask(chat(n % 3 != 0)).await;
-        assert_eq!((answer.status(), answer.end), (200, End::Complete));
+    let again = async {
+        let mut connections = 0;
+        loop {
+            let answer = client.ask(chat(true)).await;
+            assert_eq!((answer.status(), answer.end, answer.count("word")), (200, End::Complete, 3));
+            match bench.control.snapshot().upstream_connections {
+                same if same == connections => break connections,
+                more => connections = more,
+            }
+        }
+    };
+    let connections = tokio::time::timeout(Duration::from_secs(10), again).await.expect("one is used again");
+    assert!(connections > 1, "the first one is not trusted at once");
+}
+
+#[tokio::test]
+async fn a_server_that_closes_after_each_stream_loses_no_request() {
+    // llama.cpp's does, and promises to keep the connection all the same.
+    let server = Server::start(|_| vec![Do::Send(chat_stream(1)), Do::Close]).await;
+    let bench = Bench::start(&server.url());
+    let mut client = bench.client().await;
+    for _ in 0..500 {
+        let answer = client.ask(chat(true)).await;
+        assert_eq!((answer.status(), answer.count("word")), (200, 1), "{}", answer.head);
     }
-    // Each of the 13 streams used one up; the other answers left theirs to the next request.
-    assert_eq!(bench.control.snapshot().upstream_connections, 13);
+    assert_eq!(bench.control.snapshot().upstream_connections, 500);
+}
+
+#[tokio::test]
+async fn a_connection_that_can_serve_no_other_request_is_closed_after_its_stream() {
+    const EVENT: &str = "Content-Type: text/event-stream\r\nContent-Length: 9";
+    for answer in [
+        format!("HTTP/1.1 200 OK\r\n{EVENT}\r\nConnection: x, Close\r\n\r\ndata: a\n\n"),
+        format!("HTTP/1.0 200 OK\r\n{EVENT}\r\n\r\ndata: a\n\n"),
+        // What else it has to say nobody asked for.
+        format!("HTTP/1.1 200 OK\r\n{EVENT}\r\n\r\ndata: a\n\nHTTP/1.1 200 OK\r\n\r\n"),
+    ] {
+        let mut server = Server::saying(answer).await;
+        let bench = Bench::start(&server.url());
+        let seen = bench.client().await.ask(chat(true)).await;
+        assert_eq!((seen.status(), seen.end, seen.text().as_str()), (200, End::Complete, "data: a\n\n"));
+        // Sooner than a connection is let go that was kept and not used.
+        tokio::time::timeout(Duration::from_secs(2), server.closed.recv()).await.expect("it is closed");
+    }
 }
 
 #[tokio::test]

@@ -78,7 +78,7 @@ async fn a_stream_comes_event_by_event_and_leaves_its_connection_for_the_next() 
         assert_eq!(client.answer_rest().await, End::Complete);
         client = bench.client().await;
         // A connection rests a little after a stream.
-        tokio::time::sleep(Duration::from_millis(60)).await;
+        tokio::time::sleep(Duration::from_millis(200)).await;
     }
     bench.traffic(|traffic| traffic.finished(Origin::Organic, Outcome::Ok) == 3).await;
     assert_eq!((bench.control.snapshot().token_events, front.handshakes()), (6, 1));
