@@ -4,7 +4,7 @@
 use crate::body::BodyError;
 use crate::chunked::Chunks;
 use crate::link::ServerIo;
-use crate::upstream::keep;
+use crate::pool::{self, Kept};
 use crate::worker::Worker;
 use bytes::{Bytes, BytesMut};
 use http::header::{CONNECTION, CONTENT_LENGTH, HeaderMap, HeaderValue, TRANSFER_ENCODING};
@@ -84,7 +84,7 @@ impl Direct {
     /// The answer is complete.
     fn finish(&mut self) {
         if let (Some(io), Some(worker)) = (self.io.take(), self.keeper.take()) {
-            tokio::spawn(keep(worker, io));
+            tokio::spawn(pool::rest(worker, Kept::Bare(io.again())));
         }
         if let Framing::Chunked(chunks) = &mut self.framing {
             self.trailers = chunks.trailers();

@@ -18,6 +18,7 @@ use futures_util::task::AtomicWaker;
 use hyper::client::conn::http1::Connection;
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::rt::TokioIo;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
 use std::mem::MaybeUninit;
 use std::pin::Pin;
@@ -99,6 +100,13 @@ impl ServerIo {
     pub(crate) fn new(stream: Stream) -> Self {
         let link = Link { direct: matches!(stream, Stream::Left(_)), ..Link::default() };
         Self { io: TokioIo::new(stream), link: Arc::new(link), kept: Bytes::new(), head: Vec::new() }
+    }
+
+    /// Whether the server has neither closed the connection nor said anything that nobody asked for.
+    pub(crate) fn is_quiet(&self) -> bool {
+        let Stream::Left(tcp) = self.io.inner() else { return true };
+        let mut about = [PollFd::new(tcp, PollFlags::IN | PollFlags::RDHUP)];
+        poll(&mut about, Some(&Timespec::default())).is_ok_and(|ready| ready == 0)
     }
 
     /// For another request.

@@ -24,9 +24,9 @@ const TRIAL: Duration = Duration::from_millis(100);
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
     /// With the moment since which each is free.
-    idle: Mutex<Vec<(Driven, Instant)>>,
+    idle: Mutex<Vec<(Kept, Instant)>>,
     /// The connection that rested last was still open at the end.
-    kept: AtomicBool,
+    stays_open: AtomicBool,
     h2: Mutex<Option<http2::SendRequest<Sending>>>,
 }
 
@@ -39,22 +39,46 @@ pub(crate) struct Driven {
     pub(crate) socket: oneshot::Receiver<ServerIo>,
 }
 
+/// A connection that is kept.
+#[derive(Debug)]
+pub(crate) enum Kept {
+    Driven(Driven),
+    /// One that was taken from hyper for a stream: until it is used, it needs none of hyper's buffers.
+    Bare(ServerIo),
+}
+
+impl Kept {
+    fn is_closed(&self) -> bool {
+        match self {
+            Self::Driven(driven) => driven.sender.is_closed(),
+            Self::Bare(io) => !io.is_quiet(),
+        }
+    }
+
+    fn is_ready(&self) -> bool {
+        match self {
+            Self::Driven(driven) => driven.sender.is_ready(),
+            Self::Bare(_) => true,
+        }
+    }
+}
+
 impl Pool {
-    fn idle(&self) -> MutexGuard<'_, Vec<(Driven, Instant)>> {
+    fn idle(&self) -> MutexGuard<'_, Vec<(Kept, Instant)>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The connection used last, as it is the least likely to be closed by now.
     /// Nothing that was idle for `longest`: the server may be about to close it.
-    pub(crate) fn take(&self, longest: Duration) -> Option<Driven> {
+    pub(crate) fn take(&self, longest: Duration) -> Option<Kept> {
         let now = Instant::now();
         let mut idle = self.idle();
         let mut at = idle.len();
         while at > 0 {
             at -= 1;
-            if idle[at].0.sender.is_closed() || now - idle[at].1 >= longest {
+            if now - idle[at].1 >= longest || idle[at].0.is_closed() {
                 idle.remove(at);
-            } else if idle[at].0.sender.is_ready() {
+            } else if idle[at].0.is_ready() {
                 return Some(idle.remove(at).0);
             }
         }
@@ -62,9 +86,9 @@ impl Pool {
     }
 
     /// Keeps a connection, unless there are `most` already.
-    fn put(&self, kept: Driven, most: usize) {
+    fn put(&self, kept: Kept, most: usize) {
         let mut idle = self.idle();
-        if idle.len() < most && !kept.sender.is_closed() {
+        if idle.len() < most && !kept.is_closed() {
             idle.push((kept, Instant::now()));
         }
     }
@@ -72,7 +96,7 @@ impl Pool {
     /// Lets go of connections that were idle for longer than `longest`.
     pub(crate) fn prune(&self, longest: Duration) {
         let now = Instant::now();
-        self.idle().retain(|(kept, since)| !kept.sender.is_closed() && now - *since < longest);
+        self.idle().retain(|(kept, since)| now - *since < longest && !kept.is_closed());
     }
 
     /// The HTTP/2 connection, shared by all requests.
@@ -87,11 +111,11 @@ impl Pool {
 }
 
 /// Keeps a connection on which an event stream has ended, once it has rested.
-pub(crate) async fn rest(worker: Arc<Worker>, driven: Driven) {
+pub(crate) async fn rest(worker: Arc<Worker>, kept: Kept) {
     let pool = &worker.pool;
-    tokio::time::sleep(if pool.kept.load(Relaxed) { REST } else { TRIAL }).await;
-    pool.kept.store(!driven.sender.is_closed(), Relaxed);
-    pool.put(driven, worker.limits().idle_upstream);
+    tokio::time::sleep(if pool.stays_open.load(Relaxed) { REST } else { TRIAL }).await;
+    pool.stays_open.store(!kept.is_closed(), Relaxed);
+    pool.put(kept, worker.limits().idle_upstream);
 }
 
 /// A connection to the server that a request is using. Dropped, it is closed: so a client that leaves cancels its
@@ -113,10 +137,11 @@ impl Lease {
     /// The answer was read whole.
     pub(crate) fn give_back(lease: &mut Option<Self>) {
         if let Some(Self { driven, worker, streams }) = lease.take() {
+            let kept = Kept::Driven(driven);
             if streams {
-                tokio::spawn(rest(worker, driven));
+                tokio::spawn(rest(worker, kept));
             } else {
-                worker.pool.put(driven, worker.limits().idle_upstream);
+                worker.pool.put(kept, worker.limits().idle_upstream);
             }
         }
     }

@@ -9,7 +9,7 @@ use crate::failure::{Failure, Unanswered};
 use crate::headers;
 use crate::link::{Drive, ServerIo};
 use crate::meter::bump;
-use crate::pool::{self, Driven};
+use crate::pool::{Driven, Kept};
 use crate::tls::Stream;
 use crate::tunnel;
 use crate::worker::Worker;
@@ -158,11 +158,14 @@ async fn upgraded(
 /// Over a kept connection where there is one, over a new one otherwise.
 pub(crate) fn send_h1(worker: &Arc<Worker>, request: Request<Sending>) -> Forward {
     match worker.pool.take(worker.limits().idle_upstream_for) {
-        Some(driven) => {
+        Some(kept) => {
             // Such a connection may be closed by the server at the very moment we use it. Then the request goes out once
             // more if hyper hands it back (nothing was sent), or if sending it twice does no harm.
             let spare = harmless(&request).map(Box::new);
-            Box::pin(exchange(worker, driven, request, spare))
+            match kept {
+                Kept::Driven(driven) => Box::pin(exchange(worker, driven, request, spare)),
+                Kept::Bare(io) => Box::pin(drive_and_send(worker.clone(), io, request, spare)),
+            }
         }
         None => Box::pin(connect_and_send(worker.clone(), request)),
     }
@@ -173,8 +176,17 @@ async fn connect_and_send(
     request: Request<Sending>,
 ) -> Result<Response<Body>, Unanswered> {
     let io = ServerIo::new(connect(&worker, false).await?);
+    drive_and_send(worker, io, request, None).await
+}
+
+async fn drive_and_send(
+    worker: Arc<Worker>,
+    io: ServerIo,
+    request: Request<Sending>,
+    spare: Option<Box<Request<Sending>>>,
+) -> Result<Response<Body>, Unanswered> {
     let driven = drive(&worker, io).await?;
-    exchange(&worker, driven, request, None).await
+    exchange(&worker, driven, request, spare).await
 }
 
 /// A copy of a request that may be sent twice: safe methods without a body (RFC 9110, 9.2.1).
@@ -231,13 +243,6 @@ async fn drive(worker: &Arc<Worker>, io: ServerIo) -> Result<Driven, Failure> {
     let (drive, socket) = Drive::new(connection, link.clone());
     tokio::spawn(drive);
     Ok(Driven { sender, link, socket })
-}
-
-/// Keeps a socket that was taken from hyper for a stream, now that the stream has ended.
-pub(crate) async fn keep(worker: Arc<Worker>, io: ServerIo) {
-    if let Ok(driven) = drive(&worker, io.again()).await {
-        pool::rest(worker, driven).await;
-    }
 }
 
 /// A new connection to the server for HTTP/1.1 or HTTP/2.
