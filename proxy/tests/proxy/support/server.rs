@@ -19,6 +19,8 @@ pub(crate) enum Do {
     Wait,
     /// Closes the connection.
     Close,
+    /// Closes it after this time, whatever comes until then.
+    CloseIn(Duration),
     /// Resets the connection.
     Reset,
 }
@@ -120,6 +122,7 @@ async fn serve(
                     }
                 }
                 Do::Close => return,
+                Do::CloseIn(time) => return tokio::time::sleep(time).await,
                 Do::Reset => {
                     let linger = Some(Duration::ZERO);
                     socket2::SockRef::from(&stream).set_linger(linger).expect("a socket has it");
