@@ -26,7 +26,9 @@ pub(crate) struct Pace {
 }
 
 const SMALL: &str = r#"{"id":"chatcmpl-0001","object":"chat.completion","created":1700000000,"model":"bench","choices":[{"index":0,"message":{"role":"assistant","content":"The quick brown fox jumps over the lazy dog."},"finish_reason":"stop"}],"usage":{"prompt_tokens":12,"completion_tokens":10,"total_tokens":22}}"#;
-const TOKEN: &str = "data: {\"id\":\"chatcmpl-0001\",\"object\":\"chat.completion.chunk\",\"created\":1700000000,\"model\":\"bench\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\" token\"},\"finish_reason\":null}]}\n\n";
+/// What stands before and behind a token's stamp.
+const BEFORE: &str = "data: {\"id\":\"chatcmpl-";
+const BEHIND: &str = "\",\"object\":\"chat.completion.chunk\",\"created\":1700000000,\"model\":\"bench\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\" token\"},\"finish_reason\":null}]}\n\n";
 
 /// Serves for ever.
 pub(crate) async fn serve(listener: TcpListener, pace: Pace) -> Result<()> {
@@ -42,6 +44,15 @@ pub(crate) async fn serve(listener: TcpListener, pace: Pace) -> Result<()> {
                 .await;
         });
     }
+}
+
+/// Where in a token's event the time stands at which it was sent, in nanoseconds of the system's monotonic clock: what
+/// lies between its client and the server can be told by it from what the server itself is late.
+pub(crate) const STAMP: std::ops::Range<usize> = BEFORE.len()..BEFORE.len() + 16;
+
+fn now() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
 }
 
 type Answer = Response<BoxBody<Bytes, Infallible>>;
@@ -118,7 +129,7 @@ impl Body for Stream {
                     self.next = next;
                     self.timer.as_mut().reset(next);
                 }
-                Bytes::from_static(TOKEN.as_bytes())
+                Bytes::from(format!("{BEFORE}{:0width$}{BEHIND}", now(), width = STAMP.len()))
             }
             Step::Usage => {
                 self.step = Step::Done;

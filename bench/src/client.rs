@@ -1,5 +1,6 @@
 //! The load: raw hyper connections, one request at a time on each, nothing allocated for an event.
 
+use crate::backend::STAMP;
 use anyhow::{Context, Result};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -86,6 +87,8 @@ pub(crate) struct Seen {
     pub(crate) ttft: Duration,
     /// Time between events; zero for those that came in the same read.
     pub(crate) gaps: Vec<Duration>,
+    /// How much longer each was than the same gap when the server sent it; zero where it was shorter.
+    pub(crate) longer: Vec<Duration>,
     pub(crate) events: u64,
 }
 
@@ -95,8 +98,10 @@ pub(crate) async fn stream(connection: &mut Connection, tokens: u64) -> Result<S
     let response = connection.send(stream_body(tokens), None).await?;
     anyhow::ensure!(response.status() == 200, "status {}", response.status());
     let mut body = response.into_body();
-    let mut seen = Seen { gaps: Vec::with_capacity(tokens as usize + 2), ..Seen::default() };
+    let room = || Vec::with_capacity(tokens as usize + 2);
+    let mut seen = Seen { gaps: room(), longer: room(), ..Seen::default() };
     let (mut last, mut after_newline) = (None, false);
+    let (mut at, mut stamp) = (0, 0_u64);
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame?.into_data() else { continue };
         let now = Instant::now();
@@ -104,18 +109,30 @@ pub(crate) async fn stream(connection: &mut Connection, tokens: u64) -> Result<S
             // An event ends with an empty line: two line feeds in a row, wherever reads were cut.
             let event_ends = byte == b'\n' && after_newline;
             after_newline = byte == b'\n' && !event_ends;
+            if STAMP.contains(&at) {
+                stamp = stamp.wrapping_mul(10).wrapping_add(u64::from(byte.wrapping_sub(b'0')));
+            }
+            at += 1;
             if !event_ends {
                 continue;
             }
             seen.events += 1;
-            match last.replace(now) {
+            match last.replace((now, stamp)) {
                 None => seen.ttft = now - begin,
-                Some(before) => seen.gaps.push(now - before),
+                Some((before, sent)) => {
+                    let gap = now - before;
+                    seen.gaps.push(gap);
+                    seen.longer.push(gap.saturating_sub(Duration::from_nanos(stamp.wrapping_sub(sent))));
+                }
             }
+            (at, stamp) = (0, 0);
         }
     }
-    // The finish event and the end marker follow the last token at once: their gaps say nothing about pace.
-    seen.gaps.truncate(tokens.saturating_sub(1) as usize);
+    // The finish event and the end marker follow the last token at once: their gaps say nothing about pace. Nor do they
+    // carry a stamp.
+    let paced = tokens.saturating_sub(1) as usize;
+    seen.gaps.truncate(paced);
+    seen.longer.truncate(paced);
     Ok(seen)
 }
 

@@ -16,6 +16,7 @@ struct Figures {
     cpu_us: Vec<f64>,
     itl_p50: Vec<f64>,
     itl_p99: Vec<f64>,
+    longer_p99: Vec<f64>,
     ttft_p50: Vec<f64>,
     merged: Vec<f64>,
     resident_mib: Vec<f64>,
@@ -58,6 +59,7 @@ pub(crate) async fn measure(
             three(median(&seen.itl_p99)),
             format!("{added_p50:+.2}"),
             format!("{added_p99:+.2}"),
+            three(median(&seen.longer_p99)),
             three(median(&seen.ttft_p50)),
             three(100.0 * median(&seen.merged)),
             three(median(&seen.resident_mib)),
@@ -68,6 +70,7 @@ pub(crate) async fn measure(
             json!({
                 "cpu_us_per_event": seen.cpu_us, "ratio_to_envoy": ratio,
                 "itl_p50_ms": seen.itl_p50, "itl_p99_ms": seen.itl_p99,
+                "longer_than_sent_p99_ms": seen.longer_p99,
                 "added_itl_p50_ms": added_p50, "added_itl_p99_ms": added_p99,
                 "ttft_p50_ms": seen.ttft_p50, "share_of_events_merged": seen.merged,
                 "resident_mib": seen.resident_mib, "kib_per_stream": seen.kib_per_stream,
@@ -84,6 +87,7 @@ pub(crate) async fn measure(
             "ITL p99",
             "added p50",
             "added p99",
+            "longer p99",
             "TTFT p50",
             "merged %",
             "MiB resident",
@@ -143,6 +147,8 @@ async fn one(
     figures.merged.push(merged);
     figures.itl_p50.push(quantile_ms(&mut gaps, 0.5));
     figures.itl_p99.push(quantile_ms(&mut gaps, 0.99));
+    let mut longer: Vec<_> = seen.iter().flat_map(|stream| stream.longer.iter().copied()).collect();
+    figures.longer_p99.push(quantile_ms(&mut longer, 0.99));
     figures.ttft_p50.push(quantile_ms(&mut ttft, 0.5));
     Ok(())
 }
