@@ -19,7 +19,7 @@ use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    limits::raise_sockets();
+    limits::allow_sockets();
     match cli::run(cli::Cli::parse()) {
         Ok(code) => code,
         Err(error) => {

@@ -35,3 +35,23 @@ fn more_clients_than_the_usual_limit_of_open_files_are_served() {
         assert_eq!(health(address), "HTTP/1.1 200 OK", "with {} connections", idle.len());
     }
 }
+
+/// For how many open files the kernel has room before it must make the process wait for more.
+fn room(server: &Server) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).expect("it runs");
+    let size = status.lines().find_map(|line| line.strip_prefix("FDSize:")).expect("the kernel tells");
+    size.trim().parse().expect("a number")
+}
+
+#[test]
+fn connections_never_wait_for_the_kernel_to_make_room_for_them() {
+    let sim = Server::sim();
+    let proxy = Server::start(["proxy", "--listen", "127.0.0.1:0", "--upstream", &sim.url]);
+    for server in [&sim, &proxy] {
+        let before = room(server);
+        let address = server.url.trim_start_matches("http://");
+        let idle: Vec<_> = (0..300).map(|_| TcpStream::connect(address).expect("it listens")).collect();
+        assert_eq!(health(address), "HTTP/1.1 200 OK", "with {} connections", idle.len());
+        assert_eq!(room(server), before);
+    }
+}
