@@ -1,4 +1,4 @@
-//! The arrows between the crates: everything may use the injector, who speaks TLS uses `trust`, the others do not know
+//! The arrows between the crates: everything may use the injector, which decides by what it shares with the shim, who speaks TLS uses `trust`, the others do not know
 //! each other, and the injector has neither I/O nor a clock.
 
 use std::collections::BTreeSet;
@@ -30,15 +30,16 @@ fn tree(package: &str) -> BTreeSet<String> {
 
 #[test]
 fn the_parts_use_the_injector_and_not_each_other() {
-    let both = ["brownout-injector", "brownout-trust"];
+    let below = ["brownout-control", "brownout-injector", "brownout-trust"];
     for (part, may_use) in [
-        ("brownout-webhook", &both[..1]),
-        ("brownout-preload", &[]),
-        ("brownout-sim", &both[..1]),
-        ("brownout-proxy", &both),
-        ("brownout-runner", &both),
+        ("brownout-control", &[] as &[&str]),
+        ("brownout-injector", &below[..1]),
+        ("brownout-preload", &below[..1]),
+        ("brownout-webhook", &below[..2]),
+        ("brownout-sim", &below[..2]),
         ("brownout-trust", &[]),
-        ("brownout-injector", &[]),
+        ("brownout-proxy", &below),
+        ("brownout-runner", &below),
     ] {
         let others: Vec<String> =
             tree(part).into_iter().filter(|name| name.starts_with("brownout-")).collect();
@@ -56,8 +57,9 @@ fn the_injector_has_no_io_and_no_clock() {
 
 #[test]
 fn the_shim_is_built_on_libc_alone() {
-    let tree = tree("brownout-preload");
-    assert!(tree.iter().all(|name| name == "libc"), "{tree:?}");
+    let shim = tree("brownout-preload");
+    assert!(shim.iter().all(|name| name == "libc" || name == "brownout-control"), "{shim:?}");
+    assert!(tree("brownout-control").is_empty(), "what the shim shares with others is built on nothing");
 }
 
 #[test]

@@ -41,7 +41,7 @@ impl FirstTokenDelay {
 
 impl Meaning for FirstTokenDelay {
     fn on_answer(&self, facts: &Facts<'_>, draw: Draw) -> Option<Box<dyn Effect>> {
-        let wait = draw.fork("first token").delay(&self.delay, 0);
+        let wait = self.delay.sample(draw.fork("first token"), 0);
         Some(Box::new(HeldOnce { at: 0, wait, api: facts.api, done: Done::default() }))
     }
 }

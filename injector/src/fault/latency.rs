@@ -40,6 +40,6 @@ impl Latency {
 
 impl Meaning for Latency {
     fn before(&self, _: &Facts<'_>, draw: Draw) -> Before {
-        Before::Wait(draw.fork("latency").delay(&self.delay, 0))
+        Before::Wait(self.delay.sample(draw.fork("latency"), 0))
     }
 }

@@ -83,7 +83,7 @@ impl Slow {
         }
         let mut hold = Hold::default();
         if let Some(dist) = &self.how.delay {
-            hold.add = (0..tokens).map(|i| self.draw.delay(dist, u64::from(first) + u64::from(i))).sum();
+            hold.add = (0..tokens).map(|i| dist.sample(self.draw, u64::from(first) + u64::from(i))).sum();
             self.done.asked += hold.add;
         }
         if let Some(rate) = self.how.tokens_per_second {

@@ -73,7 +73,7 @@ proptest! {
         let dist: DelayDist = serde_json::from_value(text.clone()).expect("a distribution");
         let faults = [json!({"slowTokens": {"delay": text}})];
         let draw = Draw::new(1, "test", 0).fork("tokens");
-        let want: Duration = (0..words.len() as u64).map(|i| draw.delay(&dist, i)).sum();
+        let want: Duration = (0..words.len() as u64).map(|i| dist.sample(draw, i)).sum();
         let seen = run(&faults, api, &events);
         prop_assert!(untouched(&seen, &events));
         prop_assert_eq!(seen.added(), want);

@@ -3,9 +3,6 @@
 //! The mixing function is the finaliser of SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number
 //! generators", OOPSLA 2014), the constants are theirs. Names are hashed with 64-bit FNV-1a.
 
-use crate::units::DelayDist;
-use std::time::Duration;
-
 const GOLDEN_GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
 
 const fn mix(mut z: u64) -> u64 {
@@ -69,12 +66,6 @@ impl Draw {
     pub fn normal(self, i: u64) -> f64 {
         let radius = (-2.0 * (1.0 - self.unit(2 * i)).ln()).sqrt();
         radius * (std::f64::consts::TAU * self.unit(2 * i + 1)).cos()
-    }
-
-    /// The `i`th delay from `dist`, never negative.
-    #[must_use]
-    pub fn delay(self, dist: &DelayDist, i: u64) -> Duration {
-        dist.sample(self, i)
     }
 }
 

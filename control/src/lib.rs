@@ -1,0 +1,11 @@
+//! What the two sides of a control block share: who arms faults in a process (`brownout exec`, a sidecar) and the shim
+//! inside it.
+//!
+//! The shim is loaded into other people's processes and runs inside their calls, so nothing here allocates, locks,
+//! panics or asks for the time: memory, clock and files come from the caller.
+
+pub mod draw;
+pub mod glob;
+
+pub use draw::Draw;
+pub use glob::glob;
