@@ -34,7 +34,13 @@ impl Draw {
     /// The stream that belongs to event `n` of the fault called `name`, under `seed`.
     #[must_use]
     pub const fn new(seed: u64, name: &str, n: u64) -> Self {
-        Self { key: mix(mix(seed ^ stable_hash(name.as_bytes())) ^ n) }
+        Self::of_hash(seed, stable_hash(name.as_bytes()), n)
+    }
+
+    /// As [`Draw::new`], for whoever has the name only as its [`stable_hash`].
+    #[must_use]
+    pub const fn of_hash(seed: u64, name: u64, n: u64) -> Self {
+        Self { key: mix(mix(seed ^ name) ^ n) }
     }
 
     /// An independent stream for one purpose within the same event.

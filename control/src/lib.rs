@@ -4,8 +4,18 @@
 //! The shim is loaded into other people's processes and runs inside their calls, so nothing here allocates, locks,
 //! panics or asks for the time: memory, clock and files come from the caller.
 
+pub mod block;
+pub mod directive;
 pub mod draw;
 pub mod glob;
+pub mod plain;
+pub mod ring;
+pub mod text;
+pub mod trigger;
 
+pub use block::Block;
+pub use directive::Directive;
 pub use draw::Draw;
 pub use glob::glob;
+pub use text::Text;
+pub use trigger::{Counters, Trigger, Window};

@@ -12,8 +12,10 @@ use crate::draw::Draw;
 use crate::facts::Facts;
 use crate::fault::Fault;
 use crate::scenario::{Scenario, When};
+pub use brownout_control::Window;
+use brownout_control::{Counters, Trigger};
 use smallvec::SmallVec;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 /// Paths of health checks and metrics: no fault touches them unless its `when.path` or its own `paths` name them.
@@ -55,51 +57,8 @@ pub struct Rule {
     /// What it does.
     pub fault: Fault,
     when: When,
-    window: Window,
-    eligible: AtomicU64,
-    hits: AtomicU64,
-}
-
-/// When a rule may fire, in time since arming.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Window {
-    /// It may not fire before.
-    pub from: Duration,
-    /// It may not fire from here on, and what it holds is let go.
-    pub until: Duration,
-    /// The probability climbs from nothing to its full value over this time.
-    pub ramp: Duration,
-    /// Where set, the window comes again each such period after `from`, until the plan ends.
-    pub repeat: Option<Duration>,
-    /// How long the plan lasts.
-    pub ends: Duration,
-}
-
-impl Window {
-    /// The time since the current window opened, or nothing where it is shut at `at`.
-    #[must_use]
-    pub fn since_open(&self, at: Duration) -> Option<Duration> {
-        if at < self.from || at >= self.ends {
-            return None;
-        }
-        let since = match self.repeat {
-            Some(period) if !period.is_zero() => {
-                let nanos = (at - self.from).as_nanos() % period.as_nanos();
-                Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
-            }
-            _ => at - self.from,
-        };
-        (since < self.until - self.from).then_some(since)
-    }
-
-    /// The time at which the window that is open at `at` shuts.
-    #[must_use]
-    pub fn shuts(&self, at: Duration) -> Duration {
-        match self.since_open(at) {
-            Some(since) => (at - since + (self.until - self.from)).min(self.ends),
-            None => at,
-        }
-    }
+    trigger: Trigger,
+    counters: Counters,
 }
 
 /// What the plan says of one request: the faults that fire, in file order.
@@ -132,17 +91,12 @@ impl Plan {
                 // Facts look headers up by their lower-case names.
                 when.headers =
                     when.headers.into_iter().map(|(name, value)| (name.to_lowercase(), value)).collect();
-                let from = when.after.map_or(Duration::ZERO, |span| span.0);
-                let until = when.r#for.map_or(ends, |span| from + span.0).min(ends).max(from);
-                let ramp = when.ramp.map_or(Duration::ZERO, |span| span.0);
-                let window = Window { from, until, ramp, repeat: when.repeat.map(|span| span.0), ends };
                 Rule {
                     name: entry.name.clone(),
                     fault: entry.fault.clone(),
+                    trigger: when.trigger(ends),
                     when,
-                    window,
-                    eligible: AtomicU64::new(0),
-                    hits: AtomicU64::new(0),
+                    counters: Counters::default(),
                 }
             })
             .collect();
@@ -154,15 +108,14 @@ impl Plan {
     pub fn decide(&self, facts: &Facts<'_>) -> Verdict {
         let mut verdict = Verdict::new();
         for (index, rule) in self.rules.iter().enumerate() {
-            let Some(since) = rule.window.since_open(facts.at) else { continue };
+            let window = rule.trigger.window;
+            let Some(since) = window.since_open(facts.at) else { continue };
             if !rule.matches(facts) {
                 continue;
             }
-            let arrival = rule.eligible.fetch_add(1, Relaxed);
-            let n = facts.number.unwrap_or(arrival);
-            let draw = Draw::new(self.seed, &rule.name, n);
-            if rule.fires(arrival, facts.number, since, draw) && rule.take_hit() {
-                let until = rule.window.shuts(facts.at);
+            let draw = |n| Draw::new(self.seed, &rule.name, n);
+            if let Some((n, draw)) = rule.trigger.choose(&rule.counters, facts.number, since, draw) {
+                let until = window.shuts(facts.at);
                 verdict.push(Firing { rule: index, n, draw, until });
                 if rule.fault.before(facts, draw).ends_request() {
                     break;
@@ -174,7 +127,9 @@ impl Plan {
 
     /// How often each rule met an eligible request, and how often it chose to fire, in file order.
     pub fn counts(&self) -> impl Iterator<Item = (&Rule, u64, u64)> {
-        self.rules.iter().map(|rule| (rule, rule.eligible.load(Relaxed), rule.hits.load(Relaxed)))
+        self.rules
+            .iter()
+            .map(|rule| (rule, rule.counters.eligible.load(Relaxed), rule.counters.hits.load(Relaxed)))
     }
 }
 
@@ -182,34 +137,11 @@ impl Rule {
     /// When the rule may fire.
     #[must_use]
     pub const fn window(&self) -> Window {
-        self.window
+        self.trigger.window
     }
 
     /// Whether the rule is about this request at all.
     fn matches(&self, facts: &Facts<'_>) -> bool {
         self.when.matches(facts, self.fault.own_paths())
-    }
-
-    /// Whether the request fires, `since` after the window opened: pure. `arrival` counts eligible requests from 0;
-    /// `number` is the request's own, where it has one.
-    fn fires(&self, arrival: u64, number: Option<u64>, since: Duration, draw: Draw) -> bool {
-        let skip = self.when.after_calls.unwrap_or(0);
-        let Some(past) = arrival.checked_sub(skip) else { return false };
-        if let Some(every) = self.when.every.filter(|every| *every > 1)
-            && number.unwrap_or(past) % every != every - 1
-        {
-            return false;
-        }
-        let mut probability = self.when.probability.unwrap_or(1.0);
-        if since < self.window.ramp {
-            probability *= since.as_secs_f64() / self.window.ramp.as_secs_f64();
-        }
-        draw.fork("fires").unit(0) < probability
-    }
-
-    /// Takes one of the `maxHits` that are left.
-    fn take_hit(&self) -> bool {
-        let limit = self.when.max_hits.unwrap_or(u64::MAX);
-        self.hits.fetch_update(Relaxed, Relaxed, |hits| (hits < limit).then_some(hits + 1)).is_ok()
     }
 }

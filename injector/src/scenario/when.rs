@@ -4,9 +4,11 @@ use crate::facts::Facts;
 use crate::plan::PROBE_PATHS;
 use crate::units::TimeSpan;
 pub use brownout_control::glob;
+use brownout_control::{Trigger, Window};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// A trigger. All that is given must hold. A request that passes the matchers while the window is open is *eligible*.
 /// Where the client numbers its requests (Brownout's load does), `probability` and `every` go by that number, so that
@@ -72,6 +74,21 @@ pub struct When {
 }
 
 impl When {
+    /// What it demands beyond the matchers, in a plan that lasts until `ends`.
+    #[must_use]
+    pub fn trigger(&self, ends: Duration) -> Trigger {
+        let from = self.after.map_or(Duration::ZERO, |span| span.0);
+        let until = self.r#for.map_or(ends, |span| from + span.0).min(ends).max(from);
+        let ramp = self.ramp.map_or(Duration::ZERO, |span| span.0);
+        Trigger {
+            probability: self.probability.unwrap_or(1.0),
+            every: self.every.unwrap_or(1),
+            after_calls: self.after_calls.unwrap_or(0),
+            max_hits: self.max_hits.unwrap_or(u64::MAX),
+            window: Window { from, until, ramp, repeat: self.repeat.map(|span| span.0), ends },
+        }
+    }
+
     /// Whether the matchers let this request through. `own_paths` are paths that the fault itself names.
     #[must_use]
     pub fn matches(&self, facts: &Facts<'_>, own_paths: &[String]) -> bool {
