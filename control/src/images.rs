@@ -17,7 +17,7 @@ pub(crate) fn safetensors(header: &str, data: &[u8]) -> Vec<u8> {
 
 /// Some tensors of the types that models have, 4000 bytes of data.
 pub(crate) fn model() -> Vec<u8> {
-    let header = r#"{"__metadata__":{"dtype":"F32","shape":"[9]","note":"a \"dtype\":\"F64\" {"},
+    let header = r#"{"__metadata__":{"dtype":"F32","shape":"[9]","note":"a \"dtype\":\"F64\" {","path":"C:\\"},
         "wte":{"dtype":"F32","shape":[10,25],"data_offsets":[0,1000]},
         "scale" : { "data_offsets" : [1000,3000], "shape" : [ 1000 ] , "dtype" : "BF16" },
         "dtype":{"dtype":"F8_E4M3","shape":[5,100],"data_offsets":[3000,3500]},

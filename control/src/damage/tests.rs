@@ -1,4 +1,4 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
@@ -119,7 +119,9 @@ fn a_file_is_not_recognised() {
 
     let image = llama().file(32, &[]);
     let damage = plan(How::Header, 1, 1, &image).unwrap();
-    assert_eq!(differing(&image, &seen(&damage, &image)), [0]);
+    let mut seen_by = seen(&damage, &image);
+    assert_eq!(differing(&image, &seen_by), [0]);
+    assert_eq!(damage.apply(0, &mut seen_by), 0, "bytes that are as they shall be do not change");
     assert_eq!(note(&damage), "magic: GGUF to FGUF");
 
     let damage = plan(How::Header, 1, 1, b"PK").unwrap();
@@ -172,12 +174,15 @@ fn each_tensors_type_may_become_another_of_its_size() {
 #[test]
 fn each_tensor_is_as_likely_as_another() {
     let image = model();
-    let mut hits = std::collections::BTreeMap::<String, u32>::new();
-    for seed in 0..4000 {
-        *hits.entry(rewritten(How::Dtype, seed, &image).unwrap().0).or_default() += 1;
+    for how in [How::Dtype, How::Shape] {
+        let mut hits = BTreeMap::<String, u32>::new();
+        for seed in 0..4000 {
+            let (old, _) = rewritten(how, seed, &image).unwrap();
+            *hits.entry(old).or_default() += 1;
+        }
+        // Binomial with p = 1/4: a standard deviation of 27.
+        assert!(hits.len() == 4 && hits.values().all(|n| (850..1150).contains(n)), "{hits:?}");
     }
-    // Binomial with p = 1/4: a standard deviation of 27.
-    assert!(hits.values().all(|n| (850..1150).contains(n)), "{hits:?}");
 }
 
 #[test]
