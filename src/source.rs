@@ -1,8 +1,9 @@
 //! Reads scenario files.
 
 use crate::exit;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use brownout_injector::Scenario;
+use brownout_injector::fault::Acts;
 use brownout_injector::load::{Diagnostics, Outside, Remark, load_bytes, load_with};
 use brownout_runner::load::{check_prompts, open_patiently};
 use std::io::Read;
@@ -29,6 +30,39 @@ pub(crate) fn read_to_run(file: &Path) -> Result<Scenario> {
 /// As [`read_to_run`], for a file that is to run elsewhere or later: a variable that is not set is only a warning.
 pub(crate) fn read_to_tell(file: &Path) -> Result<(Scenario, Option<Diagnostics>)> {
     check(file, Remark::warning)
+}
+
+/// Refuses the scenario in `file` where a fault of it acts in processes, out of a proxy's reach.
+pub(crate) fn only_on_the_wire(scenario: &Scenario, file: &Path) -> Result<()> {
+    let Some(faults) = acting(scenario, Acts::InTheProcess) else { return Ok(()) };
+    let file = file.display();
+    bail!(
+        "{file}: {faults} in the process, and a proxy reaches the wire alone: start the server with `brownout exec \
+         --scenario {file} -- COMMAND`, and measure it with `brownout load {file}`"
+    )
+}
+
+/// Refuses the scenario in `file` where a fault of it acts on the wire, out of a shim's reach.
+#[cfg_attr(not(test), expect(dead_code, reason = "for the command that starts servers with the shim"))]
+pub(crate) fn only_in_processes(scenario: &Scenario, file: &Path) -> Result<()> {
+    let Some(faults) = acting(scenario, Acts::OnTheWire) else { return Ok(()) };
+    let file = file.display();
+    bail!(
+        "{file}: {faults} on the wire, and `brownout exec` reaches processes alone: give such faults a scenario of \
+         their own, for `brownout run` or `brownout proxy`"
+    )
+}
+
+/// "the fault `a` (stall) acts", or as many as there are.
+fn acting(scenario: &Scenario, acts: Acts) -> Option<String> {
+    let there = scenario.spec.faults.iter().filter(|entry| entry.fault.about().acts == acts);
+    let names: Vec<String> =
+        there.map(|entry| format!("`{}` ({})", entry.name, entry.fault.about().kind)).collect();
+    match names.as_slice() {
+        [] => None,
+        [one] => Some(format!("the fault {one} acts")),
+        [most @ .., last] => Some(format!("the faults {} and {last} act", most.join(", "))),
+    }
 }
 
 fn check(file: &Path, unset: fn(String, &'static str) -> Remark) -> Result<(Scenario, Option<Diagnostics>)> {
@@ -62,4 +96,42 @@ fn bytes(file: &Path) -> Result<Vec<u8>> {
         .and_then(|opened| opened.take(ENOUGH).read_to_end(&mut bytes))
         .with_context(|| format!("cannot read {}", file.display()))?;
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_command_names_the_faults_that_it_cannot_reach() {
+        let wire = "stall: {atToken: 1, for: 1s}";
+        let process = "checkpointError: {error: eio}, when: {file: '*.gguf'}";
+        let of = |faults: &[&str]| {
+            let names = ["a", "b", "c"].iter();
+            let faults: Vec<String> =
+                names.zip(faults).map(|(name, fault)| format!("{{name: {name}, {fault}}}")).collect();
+            let text = format!(
+                "apiVersion: brownout.dev/v1alpha1\nkind: Scenario\nmetadata: {{name: t}}\nspec:\n  phases: \
+                 {{fault: 1s}}\n  faults: [{}]\n",
+                faults.join(", ")
+            );
+            load_bytes("t.yaml", text.as_bytes()).unwrap_or_else(|errors| panic!("{errors}"))
+        };
+        type Check = fn(&Scenario, &Path) -> Result<()>;
+        let says = |check: Check, faults: &[&str]| {
+            check(&of(faults), Path::new("t.yaml")).err().map(|error| error.to_string()).unwrap_or_default()
+        };
+        for (check, here, elsewhere, kind) in [
+            (only_on_the_wire as Check, wire, process, "checkpointError"),
+            (only_in_processes, process, wire, "stall"),
+        ] {
+            assert_eq!(says(check, &[]), "");
+            assert_eq!(says(check, &[here, here]), "");
+            let one = says(check, &[here, elsewhere]);
+            assert!(one.contains(&format!("t.yaml: the fault `b` ({kind}) acts ")), "{one}");
+            let all = says(check, &[elsewhere; 3]);
+            let named = format!("the faults `a` ({kind}), `b` ({kind}) and `c` ({kind}) act ");
+            assert!(all.contains(&named), "{all}");
+        }
+    }
 }

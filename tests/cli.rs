@@ -57,7 +57,7 @@ fn every_kind_is_explained() {
         let one = output(&mut brownout(["explain", about.kind]));
         let text = said(&one);
         let example = about.example.trim().lines().all(|line| text.contains(line.trim()));
-        assert!(one.status.success() && example, "{text}");
+        assert!(one.status.success() && example && text.contains(about.acts.name()), "{text}");
     }
 }
 
@@ -75,6 +75,30 @@ fn a_server_that_cannot_be_had_is_named_and_nothing_is_written() {
         assert!(said.contains(target), "{said}");
         assert!(!dir.join("brownout-out").exists(), "a folder was made for nothing");
     }
+}
+
+#[test]
+fn faults_in_processes_are_refused_where_only_the_wire_is_reached() {
+    let dir = folder("in-process");
+    let spec = "target: {url: 'http://127.0.0.1:9'}\nphases: {fault: 1s}\nload:\n  arrival: {constant: {rate: 1}}\n  \
+                prompt: {tokens: {constant: 8}}\nfaults:\n  - name: bad-shard\n    checkpointCorrupt: {how: bitFlip}\n    \
+                when: {file: '*.gguf'}\n";
+    let file = scenario(&dir, spec);
+    let file = file.to_str().expect("UTF-8");
+    for args in [&["run", file][..], &["proxy", "--upstream", "http://127.0.0.1:9", "--scenario", file]] {
+        let output = output(brownout(args).current_dir(&dir));
+        let said = said(&output);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
+        for words in ["`bad-shard` (checkpointCorrupt)", "brownout exec --scenario", " -- COMMAND"] {
+            assert!(said.contains(words), "{args:?}: `{words}` is not in:\n{said}");
+        }
+        assert_eq!(said.lines().count(), 1, "{args:?}: {said}");
+    }
+    // The load alone has no faults: what it cannot have is the server.
+    let load = output(brownout(["load", file]).current_dir(&dir));
+    assert!(!said(&load).contains("exec") && said(&load).contains("127.0.0.1:9"), "{}", said(&load));
+    let told = said(&output(&mut brownout(["validate", file])));
+    assert!(told.contains("1 fault, phases total 1s, for `brownout exec` and `brownout load`"), "{told}");
 }
 
 #[test]

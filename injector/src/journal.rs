@@ -65,7 +65,7 @@ pub enum What {
         /// Seconds until it ends by itself, whatever happens to whoever armed it.
         ends_in: f64,
     },
-    /// A fault did something to a request.
+    /// A fault did something to a request, or to a call in a process.
     Fired(Fired),
     /// No fault fires any more.
     Healed {
@@ -74,7 +74,7 @@ pub enum What {
     },
 }
 
-/// A fault did something to one request.
+/// A fault did something to one request, or to one call in a process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Fired {
@@ -87,14 +87,30 @@ pub struct Fired {
     /// The request's own number, where the client gave one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<u64>,
-    /// The request's path.
+    /// The process, where the fault acted in one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process: Option<Process>,
+    /// The request's path; in a process that of the file.
     pub path: String,
-    /// Events, tokens or bodies that were touched.
+    /// Events, tokens or bodies that were touched; in a process bytes of the file, or calls where none of them changed.
     pub touched: u64,
     /// Milliseconds of waiting that the fault asked for.
     pub asked_ms: f64,
-    /// Milliseconds of waiting that the request got.
+    /// Milliseconds of waiting that it got.
     pub given_ms: f64,
     /// In words.
     pub note: String,
+}
+
+/// The process that a fault acted in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Process {
+    /// Its id.
+    pub pid: u32,
+    /// Its rank, where it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rank: Option<u32>,
+    /// The name of its executable.
+    pub exe: String,
 }

@@ -10,7 +10,7 @@
 
 use crate::draw::Draw;
 use crate::facts::Facts;
-use crate::fault::Fault;
+use crate::fault::{Acts, Fault};
 use crate::scenario::{Scenario, When};
 pub use brownout_control::Window;
 use brownout_control::{Counters, Trigger};
@@ -43,7 +43,7 @@ pub struct Plan {
     pub scenario: String,
     /// The seed of every decision.
     pub seed: u64,
-    /// The rules, in file order.
+    /// The rules of the faults that act on the wire, in file order.
     pub rules: Vec<Rule>,
     /// Time from arming after which nothing fires, whatever the rules say.
     pub ends: Duration,
@@ -78,7 +78,8 @@ pub struct Firing {
 }
 
 impl Plan {
-    /// Makes `scenario` ready to decide. `seed` overrides the scenario's own.
+    /// Makes the faults of `scenario` that act on the wire ready to decide; those in processes are not for whoever sees
+    /// requests. `seed` overrides the scenario's own.
     #[must_use]
     pub fn compile(scenario: &Scenario, seed: Option<u64>) -> Self {
         let spec = &scenario.spec;
@@ -86,6 +87,7 @@ impl Plan {
         let rules = spec
             .faults
             .iter()
+            .filter(|entry| entry.fault.about().acts == Acts::OnTheWire)
             .map(|entry| {
                 let mut when = entry.when.clone();
                 // Facts look headers up by their lower-case names.

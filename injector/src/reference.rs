@@ -221,16 +221,17 @@ fn fault_entry(out: &mut String, def: &Value, kinds: &BTreeSet<String>) {
     fields(out, &serde_json::json!({"properties": def["properties"], "required": def["required"]}), |name| {
         !is_kind(name)
     });
-    out.push_str("\n| kind | layer | meaning |\n|---|---|---|\n");
+    out.push_str("\n| kind | layer | acts | meaning |\n|---|---|---|---|\n");
     for about in Fault::ALL {
         let meaning =
             def["properties"][about.kind].get("description").and_then(Value::as_str).unwrap_or_default();
         let _ = writeln!(
             out,
-            "| [`{}`](#{}) | {} | {} |",
+            "| [`{}`](#{}) | {} | {} | {} |",
             about.kind,
             about.kind.to_lowercase(),
             layer(about),
+            about.acts.name(),
             cell(meaning)
         );
     }
@@ -248,6 +249,7 @@ fn fault_kind(out: &mut String, about: &About, def: &Value) {
     let _ = write!(out, "\n### {}\n\n{meaning}\n", about.kind);
     for (title, said) in [
         ("Layer", layer(about).as_str()),
+        ("Acts", about.acts.about()),
         ("Certifies", about.certifies),
         ("Does not certify", about.does_not_certify),
     ] {

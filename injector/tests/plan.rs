@@ -279,3 +279,18 @@ proptest! {
         prop_assert_eq!(one, two);
     }
 }
+
+/// Whoever sees requests can do nothing for a fault in a process; what the others decide does not depend on it.
+#[test]
+fn faults_in_processes_have_no_rule() {
+    let wire = "    - name: f\n      stall: {atToken: 1, for: 1s}\n      when: {probability: 0.5}\n";
+    let process =
+        "    - name: d\n      checkpointError: {error: eio}\n      when: {file: '*', probability: 0.5}\n";
+    let (alone, beside) = (plan_of(wire, 3), plan_of(&format!("{process}{wire}"), 3));
+    let names = |plan: &Plan| plan.rules.iter().map(|rule| rule.name.clone()).collect::<Vec<_>>();
+    assert_eq!(names(&beside), names(&alone));
+    for number in 0..100 {
+        let facts = facts(NOON, Some(number));
+        assert_eq!(beside.decide(&facts), alone.decide(&facts));
+    }
+}

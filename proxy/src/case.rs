@@ -115,6 +115,7 @@ impl Drop for Case {
                 kind: rule.fault.about().kind.to_owned(),
                 n: deed.firing.n,
                 request: self.known.number,
+                process: None,
                 path: self.path.clone(),
                 touched: deed.done.touched,
                 asked_ms: millis(deed.done.asked),

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 use brownout_injector::Fault;
-use brownout_injector::fault::{About, Layer};
+use brownout_injector::fault::{About, Acts, Layer};
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -51,10 +51,12 @@ fn table(schema: &Value) -> String {
         let _ = writeln!(out, "{}: {}", layer.name(), layer.about());
         for about in here {
             let line = kinds[about.kind]["description"].as_str().unwrap_or_default();
-            let _ = writeln!(out, "  {:width$}  {line}", about.kind);
+            let mark = if about.acts == Acts::InTheProcess { '*' } else { ' ' };
+            let _ = writeln!(out, "  {:width$} {mark} {line}", about.kind);
         }
         out.push('\n');
     }
+    out.push_str("* acts in the process, under `brownout exec`; all others act on the wire, in the proxy.\n");
     out.push_str("`brownout explain KIND` tells all about one.\n");
     out
 }
@@ -64,6 +66,7 @@ fn page(about: &About, schema: &Value) -> String {
     let mut out = format!("{} ({})\n", about.kind, about.layer.name());
     for (head, text) in [
         ("What happens", about.meaning),
+        ("Where it acts", about.acts.about()),
         ("What a passed run certifies", about.certifies),
         ("What it does not certify", about.does_not_certify),
     ] {
@@ -79,8 +82,17 @@ fn page(about: &About, schema: &Value) -> String {
     for line in about.example.lines() {
         let _ = writeln!(out, "  {line}");
     }
-    let _ =
-        writeln!(out, "\nWhen it fires is said by `when`; without it, on every request of the fault phase.");
+    out.push_str(match about.acts {
+        Acts::OnTheWire => {
+            "\nWhen it fires is said by `when`; without it, on every request of the fault phase.\n"
+        }
+        Acts::InTheProcess if about.needs_file() => {
+            "\nWhich files it is about is said by `when.file`, and when it fires by the rest of `when`.\n"
+        }
+        Acts::InTheProcess => {
+            "\nWhen it fires is said by `when`; without it, on every call of the fault phase.\n"
+        }
+    });
     out
 }
 

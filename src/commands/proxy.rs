@@ -57,7 +57,9 @@ pub(crate) fn run(args: &ProxyArgs) -> Result<ExitCode> {
 }
 
 fn plan_of(file: &Path, seed: Option<u64>) -> Result<Plan> {
-    Ok(Plan::compile(&source::read(file)?, seed))
+    let scenario = source::read(file)?;
+    source::only_on_the_wire(&scenario, file)?;
+    Ok(Plan::compile(&scenario, seed))
 }
 
 /// Arms what the file says now. A bad file is refused, and the plan before stays.

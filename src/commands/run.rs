@@ -23,6 +23,9 @@ pub(crate) fn with_experiment(
     what: impl FnOnce(&Experiment<'_>, &mut dyn crate::experiment::Watch, &Ending) -> Result<Report>,
 ) -> Result<ExitCode> {
     let mut scenario = source::read_to_run(&args.file)?;
+    if mode == Mode::Run {
+        source::only_on_the_wire(&scenario, &args.file)?;
+    }
     let target = args.target.clone().or_else(|| scenario.spec.target.url.clone()).with_context(|| {
         format!("{} names no server: add `target: {{url: ...}}` or give --target URL", args.file.display())
     })?;

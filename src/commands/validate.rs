@@ -3,6 +3,7 @@
 use crate::{exit, source};
 use anyhow::Result;
 use brownout_injector::Scenario;
+use brownout_injector::fault::Acts;
 use brownout_injector::units::TimeSpan;
 use std::io::{ErrorKind, Write as _};
 use std::path::PathBuf;
@@ -43,7 +44,13 @@ fn summary(scenario: &Scenario) -> String {
         [phases.warmup, phases.baseline, phases.fault, phases.recovery].iter().map(|span| span.0).sum();
     let count = scenario.spec.faults.len();
     let faults = if count == 1 { "1 fault".to_owned() } else { format!("{count} faults") };
-    // No error: `brownout proxy` needs none. A run would refuse it.
-    let load = if scenario.spec.load.is_none() { ", no load: for `brownout proxy` alone" } else { "" };
+    let in_process = scenario.spec.faults.iter().any(|entry| entry.fault.about().acts == Acts::InTheProcess);
+    let by = if in_process { "exec" } else { "proxy" };
+    // No error: these commands need none. A run would refuse it.
+    let load = match scenario.spec.load {
+        None => format!(", no load: for `brownout {by}` alone"),
+        Some(_) if in_process => ", for `brownout exec` and `brownout load`".to_owned(),
+        Some(_) => String::new(),
+    };
     format!("{faults}, phases total {}{load}", TimeSpan(total))
 }

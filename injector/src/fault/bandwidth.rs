@@ -1,6 +1,6 @@
 //! `bandwidth`: the answer comes no faster than so many bytes a second.
 
-use super::{About, Layer};
+use super::{About, Acts, Layer};
 use crate::draw::Draw;
 use crate::effect::{Done, Effect, Hold, Meaning, Step};
 use crate::facts::Facts;
@@ -23,6 +23,7 @@ impl Bandwidth {
     pub(super) const ABOUT: About = About {
         kind: "bandwidth",
         layer: Layer::Router,
+        acts: Acts::OnTheWire,
         meaning: "The answer's bytes leave at no more than bytesPerSecond for each request, in small pieces as \
                   they become due. Streamed or not, text or not.",
         certifies: "Clients bear a trickling answer: read timeouts count from the last byte, not from the first; \

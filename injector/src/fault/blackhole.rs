@@ -1,6 +1,6 @@
 //! `blackhole`: the request is taken and never answered.
 
-use super::{About, Layer};
+use super::{About, Acts, Layer};
 use crate::draw::Draw;
 use crate::effect::{Before, Meaning};
 use crate::facts::Facts;
@@ -17,6 +17,7 @@ impl Blackhole {
     pub(super) const ABOUT: About = About {
         kind: "blackhole",
         layer: Layer::Router,
+        acts: Acts::OnTheWire,
         meaning: "The request is taken in full and nothing ever comes back: no header, no byte, no close, until \
                   the fault ends or the client gives up. When the fault ends the connection is closed.",
         certifies: "Clients have a response timeout at all, and their pools are not eaten up by requests that \

@@ -1,6 +1,6 @@
 //! `cacheBust`: each prompt begins with a text of its own, so that the server's prefix cache never hits.
 
-use super::{About, Layer};
+use super::{About, Acts, Layer};
 use crate::draw::Draw;
 use crate::effect::{Before, Meaning};
 use crate::facts::Facts;
@@ -20,6 +20,7 @@ impl CacheBust {
     pub(super) const ABOUT: About = About {
         kind: "cacheBust",
         layer: Layer::InferenceEngine,
+        acts: Acts::OnTheWire,
         meaning: "A text that no other request has, about ten tokens long, is put in front of each prompt on its \
                   way to the server: before the system prompt where there is one, else before the first message. \
                   KV blocks are found by the hash of all tokens before them, so no block of any prompt is found \

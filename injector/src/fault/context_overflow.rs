@@ -1,6 +1,6 @@
 //! `contextOverflow`: the prompt is said to be longer than the context window.
 
-use super::{About, Layer};
+use super::{About, Acts, Layer};
 use crate::draw::Draw;
 use crate::effect::{Answer, AnswerBody, Before, Meaning};
 use crate::facts::Facts;
@@ -22,6 +22,7 @@ impl ContextOverflow {
     pub(super) const ABOUT: About = About {
         kind: "contextOverflow",
         layer: Layer::InferenceEngine,
+        acts: Acts::OnTheWire,
         meaning: "Prompts of more than limit tokens (all, where limit is left out) are refused in the provider's \
                   own words and with its own status and code: OpenAI and vLLM 400 context_length_exceeded, \
                   Anthropic 400, TGI 422, Triton 400. Prompt tokens are a quarter of the prompt's characters. \

@@ -1,6 +1,6 @@
 //! `corruptTokens`: the text of tokens is wrong, the events around it stay valid.
 
-use super::{About, Layer, shape};
+use super::{About, Acts, Layer, shape};
 use crate::draw::Draw;
 use crate::effect::{Done, Effect, Meaning, Step};
 use crate::facts::Facts;
@@ -38,6 +38,7 @@ impl CorruptTokens {
     pub(super) const ABOUT: About = About {
         kind: "corruptTokens",
         layer: Layer::InferenceEngine,
+        acts: Acts::OnTheWire,
         meaning: "A share of the events that carry answer or reasoning text gets wrong text: that of an earlier \
                   token of the same answer (swap), its own twice (repeat), none (drop), or other letters \
                   (garble). All other fields stay, events stay valid JSON, and where a protocol says the whole \

@@ -1,6 +1,6 @@
 //! `disconnect`: the connection is cut, before any header or after some tokens.
 
-use super::{About, Layer, shape};
+use super::{About, Acts, Layer, shape};
 use crate::draw::Draw;
 use crate::effect::{Before, Close, Done, Effect, Meaning, Step, Then};
 use crate::facts::Facts;
@@ -25,6 +25,7 @@ impl Disconnect {
     pub(super) const ABOUT: About = About {
         kind: "disconnect",
         layer: Layer::Router,
+        acts: Acts::OnTheWire,
         meaning: "The connection is closed under the client by a TCP reset or an orderly FIN: before any header, \
                   or, with afterTokens, in the place of the first event after that many tokens (of an answer \
                   that is not streamed, after the same share of its bytes). Over HTTP/2 the one stream is reset, \

@@ -1,6 +1,6 @@
 //! `emptyResponse`: a successful answer with nothing in it.
 
-use super::{About, Layer, shape};
+use super::{About, Acts, Layer, shape};
 use crate::draw::Draw;
 use crate::effect::{Done, Effect, Meaning, Step, Then};
 use crate::facts::Facts;
@@ -33,6 +33,7 @@ impl EmptyResponse {
     pub(super) const ABOUT: About = About {
         kind: "emptyResponse",
         layer: Layer::InferenceEngine,
+        acts: Acts::OnTheWire,
         meaning: "A successful answer with nothing in it. With how: content it is well-formed, says no text, \
                   calls no tool and finishes as a model does that had nothing to say; with how: body the status \
                   is 200 and not one byte follows.",

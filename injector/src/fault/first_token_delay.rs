@@ -1,6 +1,6 @@
 //! `firstTokenDelay`: headers come in time, the first token does not.
 
-use super::{About, Layer, HeldOnce, check};
+use super::{About, Acts, Layer, HeldOnce, check};
 use crate::draw::Draw;
 use crate::effect::{Done, Effect, Meaning};
 use crate::facts::Facts;
@@ -20,6 +20,7 @@ impl FirstTokenDelay {
     pub(super) const ABOUT: About = About {
         kind: "firstTokenDelay",
         layer: Layer::InferenceEngine,
+        acts: Acts::OnTheWire,
         meaning: "Headers come in time; the first event that carries generated text (answer, reasoning or tool \
                   call) is held for a drawn delay, and what follows queues up behind it. An answer that is not \
                   streamed is held as a whole.",

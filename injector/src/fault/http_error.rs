@@ -1,6 +1,6 @@
 //! `httpError`: the answer is an HTTP error in the provider's own shape; the server never sees the request.
 
-use super::{About, Layer, check};
+use super::{About, Acts, Layer, check};
 use crate::draw::Draw;
 use crate::effect::{Answer, AnswerBody, Before, Meaning, RetryValue};
 use crate::facts::Facts;
@@ -56,6 +56,7 @@ impl HttpError {
     pub(super) const ABOUT: About = About {
         kind: "httpError",
         layer: Layer::Router,
+        acts: Acts::OnTheWire,
         meaning: "The request is answered with an error status at once, in the body shape of the request's own \
                   provider (OpenAI, Anthropic, TGI, Triton), with a Retry-After where asked: as seconds (rounded \
                   up), as an HTTP date, or as retry-after-ms. The server never sees the request.",

@@ -1,6 +1,6 @@
 //! `inbandError`: an error event inside a stream that began with 200.
 
-use super::{About, Layer, check, http_error::usual_message, shape};
+use super::{About, Acts, Layer, check, http_error::usual_message, shape};
 use crate::draw::Draw;
 use crate::effect::{Done, Effect, Meaning, Step, Then};
 use crate::facts::Facts;
@@ -37,6 +37,7 @@ impl InbandError {
     pub(super) const ABOUT: About = About {
         kind: "inbandError",
         layer: Layer::InferenceEngine,
+        acts: Acts::OnTheWire,
         meaning: "In the place of one event that carries generated text, an error event in the provider's own \
                   shape ends a stream that began with 200; with thenDone the end marker follows. An answer that \
                   is not streamed and has that token is replaced by the provider's error object, still with \

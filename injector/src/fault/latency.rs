@@ -1,6 +1,6 @@
 //! `latency`: the request is held before it goes upstream, so that headers come late.
 
-use super::{About, Layer, check};
+use super::{About, Acts, Layer, check};
 use crate::draw::Draw;
 use crate::effect::{Before, Meaning};
 use crate::facts::Facts;
@@ -20,6 +20,7 @@ impl Latency {
     pub(super) const ABOUT: About = About {
         kind: "latency",
         layer: Layer::Router,
+        acts: Acts::OnTheWire,
         meaning: "Each request is held for a drawn delay before it goes upstream, so that status and headers \
                   come late by that much. Several of them add up.",
         certifies: "Clients and gateways bear a slow network or a slow gateway: their connect and response \

@@ -1,6 +1,6 @@
 //! `malformedStream`: the stream breaks its own format at one token.
 
-use super::{About, Layer, check, shape};
+use super::{About, Acts, Layer, check, shape};
 use crate::draw::Draw;
 use crate::effect::{Done, Effect, Meaning, Step};
 use crate::facts::Facts;
@@ -44,6 +44,7 @@ impl MalformedStream {
     pub(super) const ABOUT: About = About {
         kind: "malformedStream",
         layer: Layer::Router,
+        acts: Acts::OnTheWire,
         meaning: "One event that carries generated text breaks the format: its JSON ends in the middle, bytes in \
                   its text are no UTF-8, the blank line after it is missing, or it is blown up with blanks to \
                   size bytes (its content stays). The stream goes on behind it. An answer that is not streamed \

@@ -72,13 +72,49 @@ impl Layer {
     }
 }
 
+/// By whose hand a fault acts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Acts {
+    /// The proxy's, on requests and answers.
+    OnTheWire,
+    /// The shim's, on what a process calls.
+    InTheProcess,
+}
+
+impl Acts {
+    /// In words, as in "it acts on the wire".
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::OnTheWire => "on the wire",
+            Self::InTheProcess => "in the process",
+        }
+    }
+
+    /// Where that is, and which commands bring it there.
+    #[must_use]
+    pub const fn about(self) -> &'static str {
+        match self {
+            Self::OnTheWire => {
+                "on the wire: in the proxy between clients and server, under `brownout run` and `brownout proxy`"
+            }
+            Self::InTheProcess => {
+                "in the process: in the calls of the server itself, where `brownout exec` has started it"
+            }
+        }
+    }
+}
+
 /// What `brownout explain KIND` says.
 #[derive(Clone, Copy, Debug)]
 pub struct About {
     /// The key in a scenario.
     pub kind: &'static str,
-    /// Where it acts.
+    /// The part of a serving system that it stands for.
     pub layer: Layer,
+    /// By whose hand.
+    pub acts: Acts,
     /// What happens, in a sentence or two.
     pub meaning: &'static str,
     /// What a passed run with it says about the system.
@@ -87,6 +123,15 @@ pub struct About {
     pub does_not_certify: &'static str,
     /// A minimal use, as YAML of one entry of `faults`.
     pub example: &'static str,
+}
+
+impl About {
+    /// Whether `when.file` must say which files are meant: without it an interpreter's own files would be hit too, and
+    /// no process would come as far as its model.
+    #[must_use]
+    pub const fn needs_file(&self) -> bool {
+        matches!((self.acts, self.layer), (Acts::InTheProcess, Layer::Artifact))
+    }
 }
 
 /// Declares the modules, the one-of enum and the dispatch, so that a kind is named in one place.
@@ -165,6 +210,12 @@ kinds! {
     probe_flap::ProbeFlap,
     /// The token usage is wrong.
     usage_lie::UsageLie,
+    /// Model files read as damaged.
+    checkpoint_corrupt::CheckpointCorrupt,
+    /// Model files cannot be opened or read.
+    checkpoint_error::CheckpointError,
+    /// Model files are slow to read.
+    checkpoint_slow::CheckpointSlow,
 }
 
 impl Fault {

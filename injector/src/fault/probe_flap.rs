@@ -1,6 +1,6 @@
 //! `probeFlap`: the named health checks fail, and no other request does.
 
-use super::{About, Layer, check};
+use super::{About, Acts, Layer, check};
 use crate::draw::Draw;
 use crate::effect::{Answer, AnswerBody, Before, Meaning};
 use crate::facts::Facts;
@@ -30,6 +30,7 @@ impl ProbeFlap {
     pub(super) const ABOUT: About = About {
         kind: "probeFlap",
         layer: Layer::Orchestration,
+        acts: Acts::OnTheWire,
         meaning: "Requests to the named paths are answered with an error status and no body, and no other \
                   request is touched. To make a probe flap rather than fail for good, give when a probability, \
                   every, or a repeat.",

@@ -1,6 +1,6 @@
 //! `queue`: only so many requests are in flight at a time; the others wait or get 503.
 
-use super::{About, Layer, http_error::usual_message};
+use super::{About, Acts, Layer, http_error::usual_message};
 use crate::draw::Draw;
 use crate::effect::{Answer, AnswerBody, Before, Meaning};
 use crate::facts::Facts;
@@ -28,6 +28,7 @@ impl Queue {
     pub(super) const ABOUT: About = About {
         kind: "queue",
         layer: Layer::Router,
+        acts: Acts::OnTheWire,
         meaning: "At most maxInFlight requests are at the server at a time, from when they go upstream to the \
                   last byte of their answer. Others wait in order of arrival; where maxWaiting are waiting \
                   already, or after timeout, the answer is 503 in the provider's shape.",

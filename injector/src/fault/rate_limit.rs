@@ -4,7 +4,7 @@ mod buckets;
 
 pub use buckets::{Buckets, Refusal};
 
-use super::{About, Layer, check};
+use super::{About, Acts, Layer, check};
 use crate::draw::Draw;
 use crate::effect::{Before, Meaning};
 use crate::facts::Facts;
@@ -38,6 +38,7 @@ impl RateLimit {
     pub(super) const ABOUT: About = About {
         kind: "rateLimit",
         layer: Layer::Router,
+        acts: Acts::OnTheWire,
         meaning: "Requests beyond a rate get 429 in the provider's shape. Requests and tokens (the prompt's, a \
                   quarter of its characters, plus the output length asked for) have a bucket each that refills \
                   continuously and holds one minute's worth, or what refills in burst; a request takes from both or from none. Retry-After \

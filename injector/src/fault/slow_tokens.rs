@@ -1,6 +1,6 @@
 //! `slowTokens`: every token is held: each waits `delay`, or tokens are paced to `tokensPerSecond`. Give one of the two.
 
-use super::{About, Layer, check, shape};
+use super::{About, Acts, Layer, check, shape};
 use crate::draw::Draw;
 use crate::effect::{Done, Effect, Hold, Meaning, Step};
 use crate::facts::Facts;
@@ -30,6 +30,7 @@ impl SlowTokens {
     pub(super) const ABOUT: About = About {
         kind: "slowTokens",
         layer: Layer::InferenceEngine,
+        acts: Acts::OnTheWire,
         meaning: "Every event that carries generated text is held: by a delay drawn for each anew, or so that at \
                   most tokensPerSecond of them leave. The delay counts from when a token has come and the one \
                   before it has left, so the gap between two tokens becomes the longer of the server's own and the \

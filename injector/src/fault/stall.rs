@@ -1,6 +1,6 @@
 //! `stall`: the stream stands still before one token, then goes on.
 
-use super::{About, Layer, HeldOnce, check};
+use super::{About, Acts, Layer, HeldOnce, check};
 use crate::draw::Draw;
 use crate::effect::{Done, Effect, Meaning};
 use crate::facts::Facts;
@@ -23,6 +23,7 @@ impl Stall {
     pub(super) const ABOUT: About = About {
         kind: "stall",
         layer: Layer::InferenceEngine,
+        acts: Acts::OnTheWire,
         meaning: "The stream stands still before one token for a fixed time and then goes on; the connection \
                   stays open and no byte comes, not even a comment. An answer that is not streamed and has that \
                   token is held as a whole.",

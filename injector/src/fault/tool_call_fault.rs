@@ -1,6 +1,6 @@
 //! `toolCallFault`: tool calls in the answer are broken.
 
-use super::{About, Layer, shape};
+use super::{About, Acts, Layer, shape};
 use crate::draw::Draw;
 use crate::effect::{Done, Effect, Meaning, Step};
 use crate::facts::Facts;
@@ -34,6 +34,7 @@ impl ToolCallFault {
     pub(super) const ABOUT: About = About {
         kind: "toolCallFault",
         layer: Layer::InferenceEngine,
+        acts: Acts::OnTheWire,
         meaning: "Each tool call in the answer is broken. With badArguments its arguments begin with one brace \
                   too many and are no JSON; with unknownTool it calls a tool that was never offered (its name \
                   with -does-not-exist behind it). Where the arguments are an object (Anthropic, not streamed) \

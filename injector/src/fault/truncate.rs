@@ -1,6 +1,6 @@
 //! `truncate`: the answer ends early and orderly, as far as HTTP can tell.
 
-use super::{About, Layer, shape};
+use super::{About, Acts, Layer, shape};
 use crate::draw::Draw;
 use crate::effect::{Done, Effect, Meaning, Step, Then};
 use crate::facts::Facts;
@@ -34,6 +34,7 @@ impl Truncate {
     pub(super) const ABOUT: About = About {
         kind: "truncate",
         layer: Layer::InferenceEngine,
+        acts: Acts::OnTheWire,
         meaning: "After afterTokens events that carry generated text the answer ends as an orderly HTTP message. \
                   With finish: none there is no finish reason and no end marker; with finish: length the \
                   provider's own ending for a reached token limit follows. An answer of no more tokens passes \

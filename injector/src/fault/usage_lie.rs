@@ -1,6 +1,6 @@
 //! `usageLie`: the token usage that the answer reports is wrong.
 
-use super::{About, Layer, check, shape};
+use super::{About, Acts, Layer, check, shape};
 use crate::draw::Draw;
 use crate::effect::{Done, Effect, Meaning, Step};
 use crate::facts::Facts;
@@ -26,6 +26,7 @@ impl UsageLie {
     pub(super) const ABOUT: About = About {
         kind: "usageLie",
         layer: Layer::InferenceEngine,
+        acts: Acts::OnTheWire,
         meaning: "The token usage that the answer reports is wrong: every count in it is multiplied by factor \
                   and rounded, or the usage is left out. An event that carries nothing but usage is then left \
                   out too.",

@@ -1,6 +1,6 @@
 //! `wrongModel`: the answer names another model, or the model is said not to exist.
 
-use super::{About, Layer, shape};
+use super::{About, Acts, Layer, shape};
 use crate::draw::Draw;
 use crate::effect::{Answer, AnswerBody, Before, Done, Effect, Meaning, Step};
 use crate::facts::Facts;
@@ -36,6 +36,7 @@ impl WrongModel {
     pub(super) const ABOUT: About = About {
         kind: "wrongModel",
         layer: Layer::Router,
+        acts: Acts::OnTheWire,
         meaning: "With how: swapped the answer comes from the server as ever and names another model in every \
                   event that names one. With how: notFound it is a 404 that says there is no such model, and the \
                   server never sees the request.",

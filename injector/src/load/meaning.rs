@@ -1,13 +1,13 @@
-//! What no schema can say: bounds that depend on each other, windows, names, SLA lines, wishes on the wrong layer.
+//! What no schema can say: bounds that depend on each other, windows, names, SLA lines.
 //!
 //! Each part is looked at when it can be read as its type, also where another part of the file is wrong, so that one
 //! run of the loader shows as much as can be known.
 
 use super::diagnostic::{Problem, quoted};
+use super::matchers;
 use super::outside::variables;
 use super::tree::{Data, Node};
 use super::url::{base_url, is_path};
-use crate::fault::Fault;
 use crate::scenario::{Arrival, FaultEntry, Phases, PromptSource, Target, Timeouts, When};
 use crate::sla::{self, Bound, Demand, Operator};
 use crate::units::{DelayDist, LengthDist, TimeSpan};
@@ -15,9 +15,6 @@ use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
-
-/// Matchers that only faults inside the process can answer.
-const PROCESS_MATCHERS: [&str; 4] = ["container", "process", "rank", "file"];
 
 /// Adds what is wrong with the meaning of the scenario under `root`. `instances`: the nodes of named types.
 pub(super) fn check(root: &Node, instances: &[(&str, &Node)], problems: &mut Vec<Problem>) {
@@ -56,7 +53,7 @@ pub(super) fn place(node: &Node, field: &str) -> Range<usize> {
 }
 
 /// The place of the key of `field`.
-fn key(node: &Node, field: &str) -> Range<usize> {
+pub(super) fn key(node: &Node, field: &str) -> Range<usize> {
     node.entry(field).map_or_else(|| node.span.clone(), |entry| entry.key_span.clone())
 }
 
@@ -250,7 +247,7 @@ impl Checker<'_> {
                     }
                 }
             }
-            self.layer(node);
+            matchers::check(node, self.problems);
             if let Some(entry) = read::<FaultEntry>(node) {
                 let kind = entry.fault.about().kind;
                 if let Some(params) = node.get(kind) {
@@ -271,21 +268,6 @@ impl Checker<'_> {
                 place(node, "fault"),
                 "the fault phase is 0s long, so that no fault would ever fire",
                 "how long the faults are armed, such as 60s",
-            );
-        }
-    }
-
-    /// Every kind so far acts on the wire, where nothing is known of processes and their files.
-    fn layer(&mut self, node: &Node) {
-        let mut kinds = Fault::ALL.iter().map(|about| about.kind);
-        let (Some(kind), Some(when)) = (kinds.find(|kind| node.get(kind).is_some()), node.get("when")) else {
-            return;
-        };
-        for matcher in PROCESS_MATCHERS.into_iter().filter(|matcher| when.get(matcher).is_some()) {
-            self.say(
-                key(when, matcher),
-                format!("`when.{matcher}` is for faults in the process; `{kind}` acts on the wire"),
-                "remove it",
             );
         }
     }

@@ -1,6 +1,7 @@
 //! From the text of a file to a [`Scenario`], or to all that is wrong with it.
 
 mod diagnostic;
+mod matchers;
 mod meaning;
 mod meant;
 mod outside;

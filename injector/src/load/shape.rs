@@ -255,13 +255,15 @@ impl<'n> Shape<'n> {
     fn range(&mut self, node: &'n Node, number: f64, schema: &'n Value) {
         let bound = |name: &str| schema.get(name).and_then(Value::as_f64);
         let (min, max) = (bound("minimum"), bound("maximum"));
-        let low =
-            min.is_some_and(|min| number < min) || bound("exclusiveMinimum").is_some_and(|min| number <= min);
-        let high =
-            max.is_some_and(|max| number > max) || bound("exclusiveMaximum").is_some_and(|max| number >= max);
+        let (above, below) = (bound("exclusiveMinimum"), bound("exclusiveMaximum"));
+        let low = min.is_some_and(|min| number < min) || above.is_some_and(|min| number <= min);
+        let high = max.is_some_and(|max| number > max) || below.is_some_and(|max| number >= max);
         if low || high || number.is_nan() {
-            let label = match (min, max, bound("exclusiveMinimum")) {
+            let label = match (min, max, above) {
                 (Some(min), Some(max), _) => format!("from {min} to {max}"),
+                (Some(min), None, _) if below.is_some() => {
+                    format!("from {min} to less than {}", below.unwrap_or_default())
+                }
                 (Some(min), None, _) => format!("at least {min}"),
                 (None, Some(max), None) => format!("at most {max}"),
                 (None, max, Some(min)) => {
@@ -271,7 +273,7 @@ impl<'n> Shape<'n> {
             };
             let side = if low { "too small" } else { "too large" };
             let problem = Problem::new(node.span.clone(), format!("{} is {side}", self.place()), label);
-            let percent = max == Some(1.0) && number > 1.0 && number <= 100.0;
+            let percent = max.or(below) == Some(1.0) && number > 1.0 && number <= 100.0;
             self.problems.push(
                 problem.maybe_help(percent.then(|| format!("write {} for {number} %", number / 100.0))),
             );

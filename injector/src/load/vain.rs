@@ -1,7 +1,7 @@
 //! What the file alone shows to be in vain. It is no error, as the scenario can run; but who wrote it wants something
 //! else.
 
-use super::diagnostic::{Problem, Severity};
+use super::diagnostic::{Problem, Severity, quoted};
 use super::meaning::place;
 use super::tree::{Data, Node};
 use crate::scenario::{Arrival, Load, Scenario};
@@ -17,6 +17,7 @@ pub(super) fn check(root: &Node, scenario: &Scenario, problems: &mut Vec<Problem
     let mut warnings = Vec::new();
     for fault in items("faults") {
         warnings.extend(never(fault));
+        warnings.extend(files(fault));
         warnings.extend(load.and_then(longest_answer).and_then(|longest| beyond(fault, longest)));
     }
     if let Some(rate) = load.and_then(|load| rate(&load.arrival)) {
@@ -38,6 +39,24 @@ fn never(fault: &Node) -> Option<Problem> {
     let when = fault.get("when")?;
     (number(when.get("probability")?)? == 0.0)
         .then(|| Problem::new(place(when, "probability"), "the fault never fires", "more than 0"))
+}
+
+/// A pattern of paths that means fewer files, or more of them, than its author has in mind.
+fn files(fault: &Node) -> Option<Problem> {
+    let when = fault.get("when")?;
+    let pattern = when.get("file")?.text()?;
+    let (message, right) = match pattern {
+        all if all.bytes().all(|byte| byte == b'*') => (
+            "the pattern matches every file, those that the program itself is made of too".to_owned(),
+            "such as \"*.safetensors\"".to_owned(),
+        ),
+        relative if !relative.starts_with(['/', '*']) => (
+            format!("{} matches only a file that is opened by this relative path", quoted(relative)),
+            format!("write \"*/{relative}\" for such a file in any folder"),
+        ),
+        _ => return None,
+    };
+    Some(Problem::new(place(when, "file"), message, right))
 }
 
 /// The most tokens that the load asks for, where the file tells. Prompts from a file and fields of the body may ask for

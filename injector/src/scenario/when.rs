@@ -12,7 +12,9 @@ use std::time::Duration;
 
 /// A trigger. All that is given must hold. A request that passes the matchers while the window is open is *eligible*.
 /// Where the client numbers its requests (Brownout's load does), `probability` and `every` go by that number, so that
-/// the same requests are hit however connections interleave; else by the order of arrival.
+/// the same requests are hit however connections interleave; else by the order of arrival. What is said of requests
+/// holds for faults in the process of calls: `checkpointError` and `checkpointSlow` count opens, reads and maps,
+/// `checkpointCorrupt` files that are opened or mapped.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct When {
@@ -62,14 +64,17 @@ pub struct When {
     /// Only this container (faults in the process).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<String>,
-    /// Only processes whose executable has this name (faults in the process).
+    /// Only processes whose executable has this name; `*` stands for any characters (faults in the process).
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
     pub process: Option<String>,
     /// Only this rank (faults in the process).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rank: Option<u32>,
-    /// Only files with such a path (faults in the process).
+    /// Only files with such a path, as it was given or with all links followed; `*` stands for any characters, also for
+    /// `/`. Faults of model files need one (faults in the process).
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256))]
     pub file: Option<String>,
 }
 

@@ -44,6 +44,15 @@ fn problems_name_the_field_that_is_wrong() {
         (json!({"usageLie": {}}), "factor"),
         (json!({"usageLie": {"factor": -1.0}}), "factor"),
         (json!({"usageLie": {"factor": 2.0, "omit": true}}), "omit"),
+        (json!({"checkpointCorrupt": {"how": "bitFlip", "count": 0}}), "count"),
+        (json!({"checkpointCorrupt": {"how": "zeroPage", "count": 1_000_001}}), "count"),
+        (json!({"checkpointCorrupt": {"how": "header", "count": 1}}), "count"),
+        (json!({"checkpointCorrupt": {"how": "truncate", "count": 1}}), "count"),
+        (json!({"checkpointCorrupt": {"how": "truncate", "keep": 1.0}}), "keep"),
+        (json!({"checkpointCorrupt": {"how": "bitFlip", "keep": 0.5}}), "keep"),
+        (json!({"checkpointSlow": {}}), "delay"),
+        (json!({"checkpointSlow": {"bytesPerSecond": 0}}), "bytesPerSecond"),
+        (json!({"checkpointSlow": {"delay": {"constant": "0s"}, "bytesPerSecond": 5}}), "delay"),
     ] {
         let problems = fault(value.clone()).problems();
         assert_eq!(problems.len(), 1, "{value}: {problems:?}");
@@ -56,6 +65,26 @@ fn sound_parameters_have_no_problems() {
     for value in super::robust::examples() {
         assert_eq!(fault(value.clone()).problems(), [], "{value}");
     }
+}
+
+#[test]
+fn what_is_left_out_of_a_damage_is_what_the_reference_says() {
+    let damage = |params: Value| match fault(json!({"checkpointCorrupt": params})) {
+        Fault::CheckpointCorrupt(damage) => (damage.places(), damage.kept()),
+        other => panic!("{other:?}"),
+    };
+    for (how, want) in [
+        ("bitFlip", (64, 1.0)),
+        ("zeroPage", (1, 1.0)),
+        ("truncate", (0, 0.5)),
+        ("header", (0, 1.0)),
+        ("dtype", (0, 1.0)),
+        ("shape", (0, 1.0)),
+    ] {
+        assert_eq!(damage(json!({"how": how})), want, "{how}");
+    }
+    assert_eq!(damage(json!({"how": "zeroPage", "count": 9})), (9, 1.0));
+    assert_eq!(damage(json!({"how": "truncate", "keep": 0.0})), (0, 0.0));
 }
 
 /// An entry of `faults` in a scenario of its own.

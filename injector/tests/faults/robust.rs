@@ -54,6 +54,9 @@ pub(crate) fn examples() -> Vec<Value> {
         json!({"wrongModel": {}}),
         json!({"usageLie": {"factor": 1e9}}),
         json!({"usageLie": {"omit": true}}),
+        json!({"checkpointCorrupt": {"how": "header"}}),
+        json!({"checkpointError": {"error": "sigbus"}}),
+        json!({"checkpointSlow": {"bytesPerSecond": 1}}),
     ]
     .to_vec()
 }
@@ -95,5 +98,5 @@ fn probes_and_pings_are_never_tokens() {
         let seen = run(std::slice::from_ref(&value), Api::OpenaiChat, &pings);
         assert_eq!((seen.touched(), seen.bytes), (0, pings.concat()), "{value}");
     }
-    assert_eq!(Fault::ALL.len(), 21);
+    assert_eq!(Fault::ALL.len(), 24);
 }

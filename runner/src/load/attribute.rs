@@ -64,6 +64,7 @@ mod tests {
             kind: "stall".to_owned(),
             n: 0,
             request,
+            process: None,
             path: "/v1/chat/completions".to_owned(),
             touched: 1,
             asked_ms: 0.0,

@@ -4,18 +4,19 @@ use crate::record::{Phase, RequestRecord};
 use crate::stats::quantile::of_sorted;
 use crate::stats::rate::wilson;
 use crate::stats::{Interval, Sides, mean};
+use brownout_injector::fault::Acts;
 use brownout_injector::journal::{Entry, Fired, What};
 use brownout_injector::scenario::FaultEntry;
 use brownout_injector::{Plan, Scenario};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};
 
-/// How often a rule of the plan met a request and chose to fire.
+/// How often a fault met a request, or a call in a process, and chose to fire.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuleCount {
     /// The fault's name.
     pub fault: String,
-    /// Requests that it was eligible for.
+    /// Requests or calls that it was eligible for.
     pub eligible: u64,
     /// Of those, the ones it chose.
     pub chosen: u64,
@@ -52,11 +53,11 @@ pub struct FaultProof {
     pub armed_at: Option<f64>,
     /// When it was healed.
     pub healed_at: Option<f64>,
-    /// Requests that passed its matchers in its window.
+    /// Requests or calls that passed its matchers in its window.
     pub eligible: Option<u64>,
     /// Of those, the ones that it chose.
     pub chosen: Option<u64>,
-    /// Requests that it did something to, by the journal.
+    /// Requests or calls that it did something to, by the journal.
     pub fired: u64,
     /// Events, tokens or bodies that it touched.
     pub touched: u64,
@@ -188,12 +189,12 @@ impl<'a> Aligned<'a> {
     /// When each fault of `scenario` could fire, by its trigger and the times at which it was armed and healed.
     #[must_use]
     pub fn windows(&self, scenario: &Scenario, end: f64) -> Vec<FaultWindow> {
-        let plan = Plan::compile(scenario, None);
         let mut windows = Vec::new();
-        for rule in &plan.rules {
-            let Some(armed) = self.armed(&rule.name) else { continue };
+        // By the scenario and not by a plan, which has no rules for faults in processes.
+        for entry in &scenario.spec.faults {
+            let Some(armed) = self.armed(&entry.name) else { continue };
             let healed = self.healed().filter(|healed| *healed >= armed).unwrap_or(end);
-            let window = rule.window();
+            let window = entry.when.trigger(scenario.spec.phases.fault.0).window;
             let length = window.until.saturating_sub(window.from).as_secs_f64();
             let period = window.repeat.map(|period| period.as_secs_f64()).filter(|period| *period > 0.0);
             for i in 0..MOST_WINDOWS {
@@ -202,7 +203,7 @@ impl<'a> Aligned<'a> {
                 if until <= from || (i > 0 && period.is_none()) {
                     break;
                 }
-                windows.push(FaultWindow { fault: rule.name.clone(), from, until });
+                windows.push(FaultWindow { fault: entry.name.clone(), from, until });
             }
         }
         windows
@@ -264,7 +265,7 @@ impl<'a> Aligned<'a> {
             delay: delays(fired),
             odd: Vec::new(),
         };
-        proof.odd = odd(&proof);
+        proof.odd = odd(&proof, about.acts);
         proof
     }
 }
@@ -283,13 +284,23 @@ fn delays(fired: &[(f64, &Fired)]) -> Option<DelayProof> {
     })
 }
 
-fn odd(proof: &FaultProof) -> Vec<String> {
+/// What a fault meets.
+const fn met(acts: Acts) -> &'static str {
+    match acts {
+        Acts::OnTheWire => "request",
+        Acts::InTheProcess => "call",
+    }
+}
+
+fn odd(proof: &FaultProof, acts: Acts) -> Vec<String> {
     let mut odd = Vec::new();
     if proof.armed_at.is_none() {
         odd.push("the journal does not show that it was armed".to_owned());
     } else if proof.fired == 0 {
         odd.push(match proof.eligible {
-            Some(0) => "it was armed, and no request was eligible for it".to_owned(),
+            Some(0) => {
+                format!("it was armed, and no {} was eligible for it", met(acts))
+            }
             _ => "it was armed and never fired".to_owned(),
         });
     }
@@ -297,8 +308,9 @@ fn odd(proof: &FaultProof) -> Vec<String> {
         && !interval.contains(asked)
     {
         odd.push(format!(
-            "it chose {:.1} % of eligible requests, asked were {:.1} %",
+            "it chose {:.1} % of eligible {}s, asked were {:.1} %",
             share * 100.0,
+            met(acts),
             asked * 100.0
         ));
     }

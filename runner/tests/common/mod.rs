@@ -238,7 +238,7 @@ fn fired(at: f64, fault: &str, kind: &str, n: u64, touched: u64, asked_ms: f64) 
     let given_ms =
         if asked_ms > 0.0 { micros(asked_ms + 0.4 * Draw::new(1, "given", n).unit(0)) } else { 0.0 };
     let (fault, kind, path) = (fault.to_owned(), kind.to_owned(), "/v1/chat/completions".to_owned());
-    let fired =
-        Fired { fault, kind, n, request: Some(n), path, touched, asked_ms, given_ms, note: String::new() };
+    let (request, process, note) = (Some(n), None, String::new());
+    let fired = Fired { fault, kind, n, request, process, path, touched, asked_ms, given_ms, note };
     Entry { at: micros(at), what: What::Fired(fired) }
 }

@@ -3,7 +3,7 @@
 use crate::common::scenario;
 use crate::{close, ok};
 use brownout_injector::Scenario;
-use brownout_injector::journal::{Entry, Fired, What};
+use brownout_injector::journal::{Entry, Fired, Process, What};
 use brownout_runner::record::{Phase, RequestRecord};
 use brownout_runner::stats::Sides;
 use brownout_runner::stats::rate::wilson;
@@ -32,8 +32,9 @@ fn healed(at: f64) -> Entry {
 
 fn fired(at: f64, request: Option<u64>, touched: u64, asked_ms: f64, given_ms: f64) -> Entry {
     let (fault, kind, path) = ("f".to_owned(), "stall".to_owned(), "/".to_owned());
-    let note = String::new();
-    let what = What::Fired(Fired { fault, kind, n: 0, request, path, touched, asked_ms, given_ms, note });
+    let (process, note) = (None, String::new());
+    let fired = Fired { fault, kind, n: 0, request, process, path, touched, asked_ms, given_ms, note };
+    let what = What::Fired(fired);
     Entry { at, what }
 }
 
@@ -77,6 +78,32 @@ fn a_share_is_odd_outside_its_interval_and_unknown_where_nothing_was_eligible() 
         let odd = proof("probability: 0.3", journal, counts).odd;
         assert!(odd.len() == 1 && odd[0].contains(said), "{odd:?}");
     }
+}
+
+/// A fault in a process has no rule in the proxy's plan; the report tells of it by the journal, and by counts where
+/// somebody has them.
+#[test]
+fn a_fault_in_a_process_is_told_of_without_a_rule() {
+    let story = scenario(
+        "apiVersion: brownout.dev/v1alpha1\nkind: Scenario\nmetadata: {name: t}\nspec:\n  phases: {fault: 40s}\n  \
+         faults:\n    - name: f\n      checkpointError: {error: eio}\n      when: {file: '*.gguf', after: 5s}\n",
+    );
+    let mut call = fired(7.0, None, 1, 0.0, 0.0);
+    if let What::Fired(fired) = &mut call.what {
+        fired.process = Some(Process { pid: 7, rank: Some(1), exe: "python3".to_owned() });
+    }
+    let line = serde_json::to_string(&call).expect("an entry can be written");
+    assert_eq!(serde_json::from_str::<Entry>(&line).expect("and read"), call);
+    let journal = [armed(1.0), call];
+    let aligned = Aligned::new(&journal, &[]);
+    let proof = aligned.proofs(&story, &[]).remove(0);
+    assert_eq!((proof.layer.as_str(), proof.armed_at, proof.fired), ("artifact", Some(1.0), 1));
+    assert_eq!((proof.eligible, proof.odd), (None, vec![]));
+    let window = aligned.windows(&story, 60.0).remove(0);
+    assert_eq!((window.fault.as_str(), window.from, window.until), ("f", 6.0, 41.0));
+    let none = RuleCount { fault: "f".to_owned(), eligible: 0, chosen: 0 };
+    let idle = Aligned::new(&journal[..1], &[]).proofs(&story, &[none]).remove(0);
+    assert_eq!(idle.odd, ["it was armed, and no call was eligible for it"]);
 }
 
 #[test]
