@@ -44,13 +44,15 @@ fn summary(scenario: &Scenario) -> String {
         [phases.warmup, phases.baseline, phases.fault, phases.recovery].iter().map(|span| span.0).sum();
     let count = scenario.spec.faults.len();
     let faults = if count == 1 { "1 fault".to_owned() } else { format!("{count} faults") };
-    let in_process = scenario.spec.faults.iter().any(|entry| entry.fault.about().acts == Acts::InTheProcess);
-    let by = if in_process { "exec" } else { "proxy" };
-    // No error: these commands need none. A run would refuse it.
-    let load = match scenario.spec.load {
-        None => format!(", no load: for `brownout {by}` alone"),
-        Some(_) if in_process => ", for `brownout exec` and `brownout load`".to_owned(),
-        Some(_) => String::new(),
+    let acts = |acts| scenario.spec.faults.iter().any(|entry| entry.fault.about().acts == acts);
+    let (on_the_wire, in_processes) = (acts(Acts::OnTheWire), acts(Acts::InTheProcess));
+    // No error: `brownout proxy` and `brownout exec` need no load. A run would refuse it.
+    let whom = match (scenario.spec.load.is_some(), in_processes) {
+        (_, true) if on_the_wire => ", on the wire and in processes: no command takes both",
+        (false, true) => ", no load: for `brownout exec` alone",
+        (true, true) => ", for `brownout exec` and `brownout load`",
+        (false, false) => ", no load: for `brownout proxy` alone",
+        (true, false) => "",
     };
-    format!("{faults}, phases total {}{load}", TimeSpan(total))
+    format!("{faults}, phases total {}{whom}", TimeSpan(total))
 }
