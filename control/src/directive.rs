@@ -1,5 +1,6 @@
 //! One fault as a control block has it: numbers and short texts only.
 
+use crate::damage::How;
 use crate::draw::{Draw, stable_hash};
 use crate::glob;
 use crate::plain::Plain;
@@ -202,7 +203,7 @@ impl Directive {
     /// Whether files look shorter to it.
     #[must_use]
     pub fn shortens(&self) -> bool {
-        self.act() == Some(Act::Corrupt) && self.how == 4
+        self.act() == Some(Act::Corrupt) && self.how == How::Truncate.to_u32()
     }
 
     /// Whether this process, with this executable and rank, is one of those that it is about.

@@ -66,13 +66,6 @@ impl Draw {
     pub fn below(self, i: u64, n: u64) -> u64 {
         ((u128::from(self.bits(i)) * u128::from(n)) >> 64) as u64
     }
-
-    /// The `i`th number of a standard normal distribution (Box and Muller, 1958).
-    #[must_use]
-    pub fn normal(self, i: u64) -> f64 {
-        let radius = (-2.0 * (1.0 - self.unit(2 * i)).ln()).sqrt();
-        radius * (std::f64::consts::TAU * self.unit(2 * i + 1)).cos()
-    }
 }
 
 #[cfg(test)]

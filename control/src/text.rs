@@ -61,7 +61,7 @@ impl<const N: usize> fmt::Write for Text<N> {
 
 impl<const N: usize> fmt::Debug for Text<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", String::from_utf8_lossy(self.bytes()))
+        write!(f, "\"{}\"", self.bytes().escape_ascii())
     }
 }
 

@@ -7,6 +7,7 @@
 //! Whoever acts (the proxy today, the shim later) hands in facts, gets a verdict, and carries it out. The same
 //! scenario and seed give the same decisions on every machine, however its threads interleave.
 
+pub mod draw;
 pub mod effect;
 pub mod facts;
 pub mod fault;
@@ -19,7 +20,7 @@ pub mod sla;
 pub mod units;
 pub mod wire;
 
-pub use brownout_control::draw::{self, Draw};
+pub use draw::Draw;
 pub use facts::Facts;
 pub use fault::Fault;
 pub use load::{Diagnostics, Remark, Severity, load, load_bytes, load_with, schema};

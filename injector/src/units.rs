@@ -1,6 +1,6 @@
 //! Quantities as people write them: `60ms`, `1m30s`, and the distributions that faults and load draw from.
 
-use crate::draw::Draw;
+use crate::draw::{Draw, Normal as _};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::{borrow::Cow, fmt, str::FromStr, time::Duration};

@@ -194,14 +194,11 @@ impl Damage {
         }
         joined.end();
     }
+}
 
-    /// Says in a few words what is wrong with the file.
-    pub fn note(&self, into: &mut dyn fmt::Write) {
-        // A writer that is full has said what it could.
-        let _ = self.write_note(into);
-    }
-
-    fn write_note(&self, into: &mut dyn fmt::Write) -> fmt::Result {
+/// Says in a few words what is wrong with the file.
+impl fmt::Display for Damage {
+    fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
         let place = if self.kind == Kind::Other { "file" } else { "tensors" };
         let plural = |n| if n == 1 { "" } else { "s" };
         match self.what {

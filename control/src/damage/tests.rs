@@ -29,9 +29,7 @@ fn differing(a: &[u8], b: &[u8]) -> Vec<u64> {
 }
 
 fn note(damage: &Damage) -> String {
-    let mut note = String::new();
-    damage.note(&mut note);
-    note
+    damage.to_string()
 }
 
 fn ranges(damage: &Damage, from: u64, to: u64) -> Vec<(u64, u64)> {

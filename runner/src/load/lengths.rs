@@ -1,6 +1,7 @@
 //! Lengths of prompts and answers, drawn from a seed.
 
 use brownout_injector::Draw;
+use brownout_injector::draw::Normal as _;
 use brownout_injector::units::LengthDist;
 pub use brownout_injector::units::MAX_TOKENS;
 use rand_distr::{Distribution, Zipf};

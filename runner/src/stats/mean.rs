@@ -60,6 +60,7 @@ fn t_quantile(sides: Sides, dof: f64) -> f64 {
 mod tests {
     use super::*;
     use brownout_injector::Draw;
+    use brownout_injector::draw::Normal as _;
 
     #[test]
     fn t_points_are_those_of_the_tables() {

@@ -1,6 +1,7 @@
 //! A made-up run, the same on every machine: what a healthy server, a slow one and a refusing one would have done.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
+use brownout_injector::draw::Normal as _;
 use brownout_injector::journal::{Entry, Fired, What};
 use brownout_injector::{Draw, Scenario, load};
 use brownout_runner::record::{ClientHealth, Outcome, Phase, Recording, RequestRecord};

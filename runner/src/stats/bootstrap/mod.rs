@@ -286,6 +286,7 @@ mod tests {
     use super::*;
     use crate::stats::Sides;
     use crate::stats::quantile::of_sorted;
+    use brownout_injector::draw::Normal as _;
     use proptest::prelude::*;
 
     /// Latencies as a loaded server gives them: log-normal, each like the one before.
