@@ -7,7 +7,7 @@ use core::ffi::{CStr, c_char, c_int};
 /// The length that the open file `fd` seems to have, where that is not its own.
 pub(crate) fn limit(fd: c_int) -> Option<u64> {
     let now = Moment::of(fd)?;
-    verdict::limit(now.file, verdict::shown(now.plan, now.file, now.at))
+    verdict::told_limit(now.file, verdict::shown(now.plan, now.file, now.at))
 }
 
 /// As [`limit`], of the file at `path`, seen from the folder `at`; an empty path means `at` itself.
@@ -32,7 +32,7 @@ pub(crate) unsafe fn limit_at(at: c_int, path: *const c_char, flags: c_int) -> O
     fds::forget(fd);
     sys::close(fd);
     let file = file?;
-    verdict::limit(file, verdict::shown(plan, file, since))
+    verdict::told_limit(file, verdict::shown(plan, file, since))
 }
 
 /// Puts `limit` in place of a size that is larger.

@@ -38,7 +38,7 @@ impl Tally {
 
 /// What one call did.
 pub(super) struct Done<'a> {
-    /// Bytes that are others, are missing, or came late.
+    /// Bytes that are others, are missing, or came late; 1 for a call that failed or was told a wrong size.
     pub(super) touched: u64,
     /// The wait that was asked for, and the one that was given.
     pub(super) waits: (Duration, Duration),
@@ -47,7 +47,7 @@ pub(super) struct Done<'a> {
 }
 
 impl Done<'_> {
-    /// So many bytes are not what they were.
+    /// So many bytes, or calls, are not what they were.
     pub(super) const fn touched(touched: u64) -> Self {
         Self { touched, waits: (Duration::ZERO, Duration::ZERO), note: "" }
     }

@@ -39,6 +39,13 @@ pub(super) fn limit(file: &File, shown: Shown) -> Option<u64> {
     slots(shown).filter_map(|slot| file.damage(slot)?.limit()).min()
 }
 
+/// As [`limit`], for who is told it as the file's size: some look at no more than that, and it is an effect by itself.
+pub(super) fn told_limit(file: &File, shown: Shown) -> Option<u64> {
+    let (limit, slot) = slots(shown).filter_map(|slot| Some((file.damage(slot)?.limit()?, slot))).min()?;
+    tally::count(file, slot, &Done::touched(1));
+    Some(limit)
+}
+
 /// Changes `bytes`, which are the file's own from `offset` on, to what shows. `each` learns which slot changed how many.
 pub(super) fn apply(
     file: &File,
@@ -70,7 +77,8 @@ pub(super) fn fails(now: &Moment, failures: &[Failure]) -> Option<Errno> {
             Failure::NotFound => (libc::ENOENT, "ENOENT"),
             Failure::Stale => (libc::ESTALE, "ESTALE"),
         };
-        tally::count(now.file, slot, &Done { note, ..Done::touched(0) });
+        // No byte came, and one call failed: what touched nothing would count as never fired.
+        tally::count(now.file, slot, &Done { note, ..Done::touched(1) });
         Some(Errno(errno))
     });
     failing.next()
