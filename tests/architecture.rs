@@ -37,6 +37,7 @@ fn the_parts_use_the_injector_and_not_each_other() {
         ("brownout-preload", &below[..1]),
         ("brownout-webhook", &below[..2]),
         ("brownout-sim", &below[..2]),
+        ("brownout-gpu", &[]),
         ("brownout-trust", &[]),
         ("brownout-proxy", &below),
         ("brownout-runner", &below),
@@ -60,6 +61,12 @@ fn the_shim_is_built_on_libc_alone() {
     let shim = tree("brownout-preload");
     assert!(shim.iter().all(|name| name == "libc" || name == "brownout-control"), "{shim:?}");
     assert!(tree("brownout-control").is_empty(), "what the shim shares with others is built on nothing");
+}
+
+#[test]
+fn the_stand_in_gpu_is_built_on_libc_alone() {
+    let gpu = tree("brownout-gpu");
+    assert!(gpu.iter().all(|name| name == "libc"), "{gpu:?}");
 }
 
 #[test]
