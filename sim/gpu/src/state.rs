@@ -230,3 +230,31 @@ pub(crate) fn memory_file(name: &std::ffi::CStr) -> Outcome<OwnedFd> {
         if descriptor < 0 { Err(Error::OPERATING_SYSTEM) } else { Ok(OwnedFd::from_raw_fd(descriptor)) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::{allocate, info};
+
+    #[test]
+    fn the_lock_of_a_dead_process_is_taken_and_what_it_was_counting_is_counted_again() {
+        let state = State::open(&Settings::default()).expect("a state of our own");
+        allocate(state, 0, 4096).expect("room");
+        let mut child = std::process::Command::new("true").spawn().expect("a child");
+        child.wait().expect("it ends");
+        state.device[0].used.store(12345, Ordering::Relaxed);
+        state.lock.store(u64::from(child.id()) << 32 | 1, Ordering::Relaxed);
+        let (free, total) = info(state, 0);
+        assert_eq!(total - free, 4096);
+        assert_eq!(state.lock.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn another_process_with_the_same_number_is_another() {
+        let own = process::own();
+        assert!(process::alive(own));
+        let parent = u64::from(std::os::unix::process::parent_id());
+        assert!(!process::alive(parent << 32), "the parent did not start with the machine");
+        assert!(!process::alive(own ^ 1), "that one started at another time");
+    }
+}
